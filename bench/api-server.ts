@@ -7,6 +7,7 @@ import { Transport } from '../src/runtime/client/transport.ts';
 import type { Client } from '../src/runtime/index.ts';
 import { ClusterRoleBinding, Namespace, ServiceAccount } from '../src/runtime/kinds/index.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
+import type { BinaryName } from '../tools/programs/index.ts';
 
 /** The namespace of all measured objects. */
 export const namespace = 'bench';
@@ -22,6 +23,10 @@ export interface ApiServer {
   clientNamed(userAgent: string): Client;
   /** One JSON line per request. Complete when the server has stopped. */
   readonly auditLog: string;
+  /** Has an administrator's rights. */
+  readonly kubeconfigPath: string;
+  /** The folder of the programs. */
+  readonly programs: string;
   /** The process id of the API server. */
   readonly pid: number;
   readonly host: string;
@@ -36,11 +41,18 @@ export interface ApiServer {
 /** The group of all service accounts of the namespace. */
 const serviceAccounts = `system:serviceaccounts:${namespace}`;
 
-/** Omits watches, because their number is unrelated to the cost of an Echo. */
+/** Logs the answered requests in the namespace. Of watches only those for Echos and Jobs by the service accounts, when they start. */
 const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+  - level: Metadata
+    userGroups: ['${serviceAccounts}']
+    omitStages: [ResponseComplete]
+    verbs: [watch]
+    resources:
+      - { group: mmontes.io, resources: [echos] }
+      - { group: batch, resources: [jobs] }
   - level: None
     verbs: [watch]
   - level: Metadata
@@ -66,17 +78,22 @@ rules:
  * Starts an API server. Its processes end with this one, even if it is killed.
  *
  * @param parent the parent of the folder for certificates, the audit log and etcd's data
- * @param auditPolicy what to log. Default: the answered requests in the namespace, without watches
+ * @param options.auditPolicy what to log. Default: the answered requests in the namespace, and the operators' watches
+ * @param options.extraPrograms to be in the folder of the programs
  */
-export async function startApiServer(parent: string, auditPolicy = answersInNamespace): Promise<ApiServer> {
+export async function startApiServer(
+  parent: string,
+  options: { readonly auditPolicy?: string; readonly extraPrograms?: readonly BinaryName[] } = {},
+): Promise<ApiServer> {
   const folder = join(parent, `api-server-${randomBytes(4).toString('hex')}`);
   await mkdir(folder);
   const environment = await startEnvironment({
     folder,
     crdFolders: [join(import.meta.dirname, '../crds')],
-    auditPolicy,
+    auditPolicy: answersInNamespace,
+    ...options,
   });
-  const { config, auditLog } = environment;
+  const { config, auditLog, programs } = environment;
   const connection = await kubeconfigConnection(config.kubeconfigPath);
   const transports: Transport[] = [];
   const connect = (userAgent: string): Transport => {
@@ -99,6 +116,8 @@ export async function startApiServer(parent: string, auditPolicy = answersInName
     client,
     clientNamed: (userAgent) => new HttpClient(connect(userAgent), userAgent),
     auditLog,
+    kubeconfigPath: config.kubeconfigPath,
+    programs,
     pid: await childNamed('kube-apiserver'),
     host: connection.server.hostname,
     port: connection.server.port,

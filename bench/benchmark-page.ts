@@ -1,11 +1,12 @@
 /** docs/benchmark.md and its plots, made of nothing but what a run has found. */
-import { eventCostBySize, figure, present } from './comparison.ts';
+import { type CurvePoint, contenders, curve, figure, judgedRounds, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
+import { pacePercents, pacesOf } from './paces.ts';
 import { isWholeInside, isWholeOutside } from './plan.ts';
-import { barPlot, distributionPlot } from './plots/index.ts';
-import { barTable, besideTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
+import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
+import { barTable, besideTable, curveMeasures, curveTable, figureTable, ratioTable, table } from './report.ts';
 import type { Contender, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { median } from './statistics.ts';
@@ -37,7 +38,7 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
       const measured = shown.flatMap((measure) => {
         const bars = present(results.rounds).flatMap((name) => {
-          const estimate = figure(results.rounds, name, measure);
+          const estimate = figure(judgedRounds(results), name, measure);
           return estimate === undefined ? [] : [{ name, estimate }];
         });
         return bars.length === 0 ? [] : [{ measure, bars }];
@@ -55,7 +56,7 @@ export function benchmarkPage(results: Results): BenchmarkPage {
         ...pictures,
       ];
     }),
-    ...eventCost(results, show),
+    ...curves(results, show),
     '## All figures',
     figureTable(results),
     ratioTable(results),
@@ -83,37 +84,76 @@ interface Scenario {
 }
 
 /** The measures with a plot; the tables have all. */
-const plotted: ReadonlySet<Measure> = new Set(['echosPerSecond', 'cpuPerEcho', 'cachedMemory', 'coldCrash']);
+const plotted: ReadonlySet<Measure> = new Set(['echosPerSecond', 'cpuPerEcho', 'coldCrash']);
 
 const scenarios: readonly Scenario[] = [
   {
     heading: 'A burst',
-    about: ({ plan }) => `16 writers create ${plan.burst} Echos as fast as they can.`,
-    measures: ['echosPerSecond', 'burstP50', 'burstP99', 'cpuPerEcho', 'serverCpuPerEcho', 'peakMemory'],
+    about: ({ plan }) =>
+      `16 writers create ${plan.burst} Echos as fast as they can. Then as many again, for an operator whose code is compiled and whose caches
+have grown: the second burst.
+
+The p99 of kube-rs is about as long as the burst, because its work queue has no order. While all workers are busy, kube-rs's scheduler
+holds due keys in a hash set (\`kube-runtime/src/scheduler.rs\`) and takes the next one in the set's order, which is not that of arrival:
+a few keys wait until the set is empty.`,
+    measures: [
+      'echosPerSecond',
+      'burstP50',
+      'burstP99',
+      'cpuPerEcho',
+      'serverCpuPerEcho',
+      'peakAnonymous',
+      'peakMemory',
+      'warmEchosPerSecond',
+      'warmCpuPerEcho',
+      'warmServerCpuPerEcho',
+      'resumedWatches',
+    ],
     waits: true,
   },
   {
     heading: 'A long burst',
     about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${count(plan.longRounds, 'round')}.`,
-    measures: ['longEchosPerSecond', 'longP50', 'longP99', 'longCpuPerEcho', 'longServerCpuPerEcho', 'longPeakMemory'],
+    measures: [
+      'longEchosPerSecond',
+      'longP50',
+      'longP99',
+      'longCpuPerEcho',
+      'longServerCpuPerEcho',
+      'longPeakAnonymous',
+      'longPeakMemory',
+      'longResumedWatches',
+    ],
   },
   {
-    heading: 'An even pace',
-    about: ({ plan, busyPerSecond }) =>
-      `For ${plan.steadySeconds} s, 50 Echos a second${
-        busyPerSecond === undefined
-          ? '.'
-          : `; then, for ${plan.busySeconds} s, ${busyPerSecond} a second, which is 60 % of what the slower of the Go and Rust peers did in a burst ` +
-            'before the rounds: one pace for all of them and for the whole run.'
+    heading: 'Even paces',
+    about: ({ plan, slowerRate }) =>
+      `Echos are created at an even pace, whatever the API server's and the operator's speed: ${
+        slowerRate === undefined
+          ? 'not in this run.'
+          : `for ${plan.paceSeconds} s each ${Object.entries(pacesOf(slowerRate))
+              .map(([percent, perSecond]) => `${perSecond} a second (${percent} %)`)
+              .join(', ')}. 100 % is what the slower of the Go and Rust peers did in a burst before the rounds.`
       }`,
-    measures: ['steadyP50', 'steadyP99', 'busyP50', 'busyP99'],
+    measures: pacePercents.flatMap((percent) => [`pace${percent}P50`, `pace${percent}P99`] as const),
   },
   {
     heading: 'Memory and start',
     about: ({ plan }) =>
-      `Resident memory ${plan.settleMs / 1000} s after the caches have synced: with nothing to cache, and with ` +
-      `${plan.cached} Echos and ${plan.cached} Jobs. With those also the time from the start of the process until its caches have synced.`,
-    measures: ['idleMemory', 'cachedMemory', 'start'],
+      `Memory ${plan.settleMs / 1000} s after the caches have synced: with nothing to cache, and with ${plan.judgedObjects} objects, half of
+them Echos and half their Jobs. With those also the time from the start of the process until its caches have synced. Anonymous memory is
+the process's own; resident memory includes the pages of its binary, which processes share. One second after the sync each operator
+returns what the lists have left behind: ours and the client-node peer collect garbage, controller-runtime calls \`debug.FreeOSMemory\`,
+kube-rs \`malloc_trim\`.`,
+    measures: ['idleAnonymous', 'idleMemory', 'cachedAnonymous', 'cachedMemory', 'start'],
+  },
+  {
+    heading: 'Until the Job has succeeded',
+    about: ({ plan }) =>
+      `Our operator alone, with kube-controller-manager, and with kwok for the pods, which run for 3 to 5 s. First a few Echos while all is
+idle, then a burst of ${plan.lifecycleBurst}, in ${count(plan.lifecycleRounds, 'round')}. The status writes of an Echo are those from its creation until its status
+says that the Job has succeeded. From Job to status is the time between the two events that say so in the bench's own watches.`,
+    measures: ['statusWrites', 'jobsPerSecond', 'lifecycleCpu', 'idleLagP50', 'burstLagP50', 'burstLagP99'],
   },
   {
     heading: 'Failover',
@@ -124,11 +164,20 @@ the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.
 - SIGTERM: ${count(plan.handovers, 'time')} in each of ${count(plan.handoverRounds, 'round')} the leader is asked to stop, and releases the Lease.
 - SIGKILL: in ${count(plan.crashRounds, 'round')} the leader's process is killed, in a pod on a cluster of two nodes. The peer waits until the Lease
   expires, ours until the kubelet says that the container has ended.
+- Lost node: in ${count(plan.nodeRounds, 'round')} the leader's node loses its power. No kubelet says anything: both wait until the Lease expires.
 
 While that happens, ${plan.echosPerSecond} Echos a second come. What counts is the time from the signal until the API server receives the next
 leader's first write. And what it costs to stand by: the requests of three processes that have nothing to do, counted for
 ${plan.idleSeconds} s.`,
-    measures: ['coldHandover', 'warmHandover', 'coldCrash', 'warmCrash', 'coldIdleRequests', 'warmIdleRequests'],
+    measures: [
+      'coldHandover',
+      'warmHandover',
+      'coldCrash',
+      'warmCrash',
+      'nodeLoss',
+      'coldIdleRequests',
+      'warmIdleRequests',
+    ],
     peer: 'controller-runtime',
   },
   {
@@ -155,7 +204,7 @@ Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versi
   },
 ];
 
-const introduction = ({ date, plan, machine }: Results): string =>
+const introduction = ({ date, plan, machine, minutes, versions, age }: Results): string =>
   `# Benchmark
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
@@ -164,7 +213,11 @@ The operator and three others that do the same work, on one API server and in on
 [controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
 typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
 
-Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}. [Every figure](#all-figures) is in a table.`;
+Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`}, on ${machine}. [Every figure](#all-figures) is in a table.
+
+The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
+    age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/`
+  }; \`node bench/age.ts\` counts them today, and a release requires 0.`;
 
 /** Returns a warning if the figures are unreliable. */
 function warning({ plan, rounds, voidRounds }: Results): string {
@@ -215,20 +268,35 @@ function distribution({ rounds }: Results, show: Show): readonly string[] {
   return [show('burst-waits', title, plot)];
 }
 
-function eventCost(results: Results, show: Show): readonly string[] {
-  const costs = eventCostBySize(results);
-  if (costs.length === 0) return [];
-  const title = "An event's cost: operator's CPU, µs";
-  const bars = costs.map(({ size, microseconds }) => ({ name: `${size} + ${size}`, estimate: microseconds }));
+/** How figures grow with the number of cached objects. */
+function curves(results: Results, show: Show): readonly string[] {
+  const shown = curveMeasures.flatMap((measure) => {
+    const points = curve(results, measure);
+    if (points.length === 0) return [];
+    const { title } = measures[measure];
+    const name = `by-objects-${kebab(measure)}`;
+    return [show(name, title, curvePlot(title, 'cached objects', linesOf(points))), curveTable(results, measure)];
+  });
+  if (shown.length === 0) return [];
   return [
-    "## An event's cost",
-    'What our operator needs to read, store and reconcile one change of an Echo for which there is nothing to do, with more ' +
-      'and more Echos, each with its Job, in its caches. A scripted server sends the changes and sees that the operator ' +
-      'sends no request.',
-    show('event-cost', title, barPlot(title, bars, 1)),
-    eventCostTable(results),
+    '## With few and with many objects',
+    `The objects are half Echos and half their Jobs. An event changes an Echo for which there is nothing to do: the operator reads,
+stores and reconciles it, and sends no request. A scripted server sends 20,000 events and sees that; memory and start are measured on a
+real API server.`,
+    ...shown,
   ];
 }
+
+const linesOf = (points: readonly CurvePoint[]) =>
+  contenders.flatMap((name) => {
+    const line = points.flatMap(({ objects, estimates }) => {
+      const median = estimates[name]?.median;
+      return median === undefined ? [] : [{ x: objects, y: median }];
+    });
+    return line.length === 0 ? [] : [{ name, points: line }];
+  });
+
+const firstOf = (rounds: number | undefined): string => `In the first ${count(rounds ?? 0, 'round')}`;
 
 const method = ({ plan }: Results): string =>
   `- Each operator makes for an Echo one Job, one status with \`observedGeneration\`, and one Event, has 32 workers, caches all
@@ -243,13 +311,19 @@ const method = ({ plan }: Results): string =>
 - An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
   burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
   that a Job, a status or an Event.
-- The client-node peer is far from the others and slow: it takes part in ${count(plan.clientNodeRounds, 'round')}, and not in the long
-  burst.
-- As in any pod, ours first takes a Lease; where no other stands by, the peers have none.
+- ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the others. ${firstOf(
+    plan.someRounds['controller-runtime-ryw'],
+  )}
+  controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
+- The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
+- As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
+  leader election: their peers only write the Lease.
 - A leader is ended at a random moment between two attempts of its standby to get the Lease. The signal's time and the audit
   log's are of one machine's clock; each process has a service account of its own, by which the audit log tells whose a
   write is. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over 10 s.
   In the requests of those that have nothing to do there are hardly any watches: one is opened anew every 5 to 10 minutes.
+- The API server ends the watch of a client that falls behind. A watch that an operator starts after its first two, of Echos and of
+  Jobs, counts as resumed.
 - etcd runs without fsync, so that it is not a disk that is measured.
 - The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
 
@@ -273,12 +347,15 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   const parts: string[] = [];
   // Among those of its scenario.
   const numberOf = (index: number): number =>
-    rounds.slice(0, index + 1).filter(({ scenario }) => scenario === rounds[index]?.scenario).length;
-  const rows = rounds.flatMap(({ scenario, turns }, index) =>
+    rounds
+      .slice(0, index + 1)
+      .filter((other) => other.scenario === rounds[index]?.scenario && other.objects === rounds[index]?.objects).length;
+  const rows = rounds.flatMap(({ scenario, objects, turns }, index) =>
     (Object.keys(turns) as Contender[]).flatMap((name) => {
       const { disturbance = 0 } = turns[name] ?? {};
       if (disturbance <= disturbed) return [];
-      return [[`${numberOf(index)}`, scenario, name, `${(disturbance * 100).toFixed(0)} %`]];
+      const where = objects === undefined ? scenario : `${scenario}, ${objects} objects`;
+      return [[`${numberOf(index)}`, where, name, `${(disturbance * 100).toFixed(0)} %`]];
     }),
   );
   if (rows.length > 0) {
@@ -297,12 +374,13 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
 
 const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothing else to do:
 
-    make bench                 # about 90 minutes on two cores; writes this page
+    make bench                 # at most 75 minutes on two cores; writes this page
     make bench QUICK=1         # less of everything, within 5 minutes; writes its page to dist/bench/
+    node bench/main.ts bundles main . # only two versions of our operator, each a revision or a folder; writes to dist/bench/
     node bench/main.ts outside # the kinds that live outside of the cluster alone; what the page has of others stays
 
-\`ROUNDS\`, \`BURST\`, \`STEADY_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHED\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`IDLE_ROUNDS\`,
-\`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+\`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
+\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

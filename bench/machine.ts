@@ -39,6 +39,8 @@ const pinned = async (file: string, pattern: RegExp): Promise<string> => {
 const peers: Readonly<Record<OperatorName, () => Promise<Readonly<Record<string, string>>>>> = {
   echoperator: async () => ({}),
   unrecorded: async () => ({}),
+  before: async () => ({}),
+  'controller-runtime-ryw': async () => ({}),
   'controller-runtime': async () => ({
     'controller-runtime': await pinned(
       'bench/peers/controller-runtime/go.mod',

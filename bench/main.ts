@@ -1,11 +1,14 @@
 /**
  * Compares the operator with peers that do the same work, on one machine and in one run:
  *
- *     node bench/main.ts                 seven rounds: about 70 minutes
+ *     node bench/main.ts                 at most 75 minutes
  *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         only our operator and the named ones
  *     node bench/main.ts unrecorded      our operator with and without its flight recorder
- *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
+ *     node bench/main.ts bundles BEFORE AFTER
+ *                                        two bundles of our operator in turn, each a git revision or a folder with sources: about 15
+ *                                        minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS
+ *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 4 minutes.
  *                                        Keeps the other figures of the last run
  *
  * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/. BENCH_RESULTS names
@@ -16,57 +19,47 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { abortOnInterrupt, exitCodeOf } from '../tools/abort-on-interrupt.ts';
 import { besidePage } from './benchmark-page.ts';
+import { type Command, commandOf, isOfAll, UsageError } from './command.ts';
 import { machine, versions } from './machine.ts';
-import { buildOperators, type OperatorName, onlyOnDemand, operatorNames } from './operators.ts';
+import { type BuiltName, buildBundles, buildOperators } from './operators.ts';
 import { subjects } from './outside/index.ts';
+import { pacesOf } from './paces.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
-import { writePage } from './publish.ts';
+import { publish } from './publish.ts';
 import { report } from './report.ts';
 import { type Results, readResults, writeResults } from './results.ts';
 import {
-  busyPace,
   cacheRounds,
-  eventCosts,
+  eventCostRounds,
   failoverRounds,
+  lifecycleRounds,
   loadRounds,
   longBurstRounds,
   outsideRounds,
   type RoundsTaken,
+  slowerRateOf,
 } from './rounds.ts';
 import { TurnError } from './running-operator.ts';
 import type { RunContext } from './turns.ts';
 
 const repository = join(import.meta.dirname, '..');
 
-/** The argument that measures only the kinds that live outside the cluster. */
-const outsideAlone = 'outside';
-
 const outsideScenarios: readonly string[] = subjects.map(({ scenario }) => scenario);
 
 async function main(args: readonly string[]): Promise<number> {
-  const isOutsideAlone = args.length === 1 && args[0] === outsideAlone;
-  const unknown = isOutsideAlone ? [] : args.filter((name) => !(operatorNames as readonly string[]).includes(name));
-  if (unknown.length > 0) {
-    console.error(
-      `no such operator: ${unknown.join(', ')}. The operators are ${operatorNames.join(', ')}; "${outsideAlone}" is allowed only without others.`,
-    );
-    return 2;
-  }
   const signal = abortOnInterrupt();
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-bench-'));
   // The API server's temporary files are removed with the folder.
   process.env.TMPDIR = folder;
   try {
+    const command = commandOf(args);
     const plan = readPlan(process.env);
     requireRootOnLinux();
-    const isNamed = (name: OperatorName): boolean =>
-      args.length === 0 ? name !== onlyOnDemand : name === 'echoperator' || args.includes(name);
-    const names = operatorNames.filter(isNamed);
-    const target = resultsFolder(plan, names, isOutsideAlone);
+    const target = resultsFolder(plan, command);
     const context = { plan, folder, signal };
-    const results = isOutsideAlone ? await measureOutside(context, target) : await measure(names, context, target);
-    await writePage(results, target);
+    const results = await measured(command, context, target);
+    await publish(results, target);
     console.log(`\n${report(results)}\n\nThe page with plots is ${join(target, 'benchmark.md')}`);
     return failed(results) ? 1 : 0;
   } catch (error) {
@@ -74,7 +67,7 @@ async function main(args: readonly string[]): Promise<number> {
       console.error('interrupted');
       return exitCodeOf(signal.reason as NodeJS.Signals);
     }
-    if (error instanceof PlanError) {
+    if (error instanceof PlanError || error instanceof UsageError) {
       console.error(error.message);
       return 2;
     }
@@ -98,28 +91,50 @@ function requireRootOnLinux(): void {
 }
 
 /** Only a complete run is published. */
-function resultsFolder(plan: Plan, names: readonly OperatorName[], isOutsideAlone: boolean): string {
-  if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
-  const whole =
-    isWhole(plan) && (isOutsideAlone || (names.length === operatorNames.length - 1 && !names.includes(onlyOnDemand)));
-  return join(repository, whole ? 'docs' : 'dist/bench');
+const resultsFolder = (plan: Plan, command: Command): string =>
+  process.env.BENCH_RESULTS || join(repository, isWhole(plan) && isOfAll(command) ? 'docs' : 'dist/bench');
+
+function measured(command: Command, context: RunContext, target: string): Promise<Results> {
+  switch (command.of) {
+    case 'operators':
+      return measure(command.names, context);
+    case 'outside':
+      return measureOutside(context, target);
+    case 'bundles':
+      return measureBundles(command.before, command.after, context);
+  }
 }
 
-async function measure(names: readonly OperatorName[], context: RunContext, target: string): Promise<Results> {
+async function measure(names: readonly BuiltName[], context: RunContext): Promise<Results> {
   const operators = await buildOperators(names, context.folder, context.signal);
   const [ours] = operators;
   if (ours === undefined) throw new RangeError('no operator');
   const saved = new SavedResults(await nothingYet(names, context.plan));
   const { taken } = saved;
-  const busyPerSecond = await busyPace(operators, context);
-  if (busyPerSecond !== undefined) await saved.save({ busyPerSecond });
-  await loadRounds(operators, busyPerSecond, context, taken);
+  const slowerRate = await slowerRateOf(operators, context);
+  if (slowerRate !== undefined) await saved.save({ slowerRate });
+  await loadRounds(operators, pacesOf(slowerRate), context, taken);
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
-  await eventCosts(ours, context, (cost) => saved.save({ eventCosts: [...saved.results.eventCosts, cost] }), taken);
+  await eventCostRounds(operators, context, taken);
+  await lifecycleRounds([ours], context, taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
-  await writeResults(saved.results, join(target, besidePage));
+  await saved.save({ minutes: Math.round(performance.now() / 60_000) });
+  return saved.results;
+}
+
+/** Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until they succeed. */
+async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
+  const operators = await buildBundles(before, after, context.folder);
+  const { plan } = context;
+  const own = await nothingYet(['echoperator'], plan);
+  const saved = new SavedResults({ ...own, versions: { ...own.versions, before, echoperator: after } });
+  const { judgedObjects, rounds } = plan;
+  const few: Plan = { ...plan, cachedObjects: [judgedObjects], eventCostRounds: rounds, someRounds: { ceiling: 0 } };
+  await eventCostRounds(operators, { ...context, plan: few }, saved.taken);
+  await loadRounds(operators, {}, { ...context, plan: few }, saved.taken);
+  await lifecycleRounds(operators, context, saved.taken);
   return saved.results;
 }
 
@@ -139,11 +154,10 @@ async function measureOutside(context: RunContext, target: string): Promise<Resu
     outside: { date: own.date, versions: own.versions },
   });
   await outsideRounds(ours, context, saved.taken);
-  await writeResults(saved.results, join(target, besidePage));
   return saved.results;
 }
 
-const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<Results> => ({
+const nothingYet = async (names: readonly BuiltName[], plan: Plan): Promise<Results> => ({
   date: new Date().toISOString(),
   machine: machine(),
   versions: await versions(names),
@@ -151,7 +165,6 @@ const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<R
   rounds: [],
   voidRounds: [],
   repeatedRounds: 0,
-  eventCosts: [],
 });
 
 /** Saves the results after each round, so that an interrupted run keeps its figures. */

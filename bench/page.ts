@@ -6,8 +6,8 @@
  */
 import { join } from 'node:path';
 import { besidePage } from './benchmark-page.ts';
-import { writePage } from './publish.ts';
+import { publish } from './publish.ts';
 import { readResults } from './results.ts';
 
 const folder = process.argv[2] ?? join(import.meta.dirname, '../docs');
-await writePage(await readResults(join(folder, besidePage)), folder);
+await publish(await readResults(join(folder, besidePage)), folder);

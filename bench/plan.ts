@@ -1,31 +1,41 @@
+import type { OperatorName } from './operators.ts';
+
 /** The size of a run. */
 export interface Plan {
-  /** The number of rounds of all scenarios without their own number. */
+  /** Rounds of the burst and of the even paces. */
   readonly rounds: number;
-  /** The client-node peer takes part only in the first rounds, because it is much slower than the others. */
-  readonly clientNodeRounds: number;
+  /** The contenders that take part only in the first of these rounds, and in no other scenario. */
+  readonly someRounds: Readonly<Partial<Record<OperatorName | 'ceiling', number>>>;
   /** The number of Echos of the burst. */
   readonly burst: number;
-  /** How long 50 Echos per second are created. */
-  readonly steadySeconds: number;
-  /** How long Echos are created at 60 % of the highest rate of the slower of the Go and Rust peers. */
-  readonly busySeconds: number;
-  /** Rounds of the long burst, without the client-node peer; 0 for none. */
+  /** How long Echos are created at each even pace. */
+  readonly paceSeconds: number;
+  /** Rounds of the long burst; 0 for none. */
   readonly longRounds: number;
   /** The number of Echos of the long burst. */
   readonly longBurst: number;
-  /** The number of cached Echos, each with its Job. */
-  readonly cached: number;
-  /** Rounds that measure the cost of an event. */
+  /** The numbers of cached objects, ascending: half of them Echos, half Jobs. */
+  readonly cachedObjects: readonly number[];
+  /** The one of these numbers whose figures are in the tables of all figures, and are judged. */
+  readonly judgedObjects: number;
+  /** Rounds with that number of cached objects. */
+  readonly cacheRounds: number;
+  /** Rounds with each of the other numbers. */
+  readonly curveRounds: number;
+  /** Rounds that measure the cost of an event, with each number. */
   readonly eventCostRounds: number;
-  /** The numbers of cached Echos, each with its Job, while the cost of an event is measured. The first is the base of the ratios. */
-  readonly eventCostSizes: readonly number[];
+  /** Rounds of Echos until they succeed; 0 for none. */
+  readonly lifecycleRounds: number;
+  /** The number of Echos of their burst. */
+  readonly lifecycleBurst: number;
   /** Rounds in which leaders are stopped; 0 for none. */
   readonly handoverRounds: number;
   /** Stopped leaders per turn, for cold and for warm standbys. */
   readonly handovers: number;
   /** Rounds in which a leader is killed; 0 for none. */
   readonly crashRounds: number;
+  /** Rounds in which a leader's node is lost; 0 for none. */
+  readonly nodeRounds: number;
   /** Echos created per second while leaders end. */
   readonly echosPerSecond: number;
   /** Rounds of idle groups; 0 for none. */
@@ -52,46 +62,54 @@ export class PlanError extends Error {
   override readonly name = 'PlanError';
 }
 
+/** At most 75 minutes on two cores. */
 const usual: Plan = {
-  rounds: 7,
-  clientNodeRounds: 3,
+  rounds: 6,
+  someRounds: { 'client-node': 1, 'controller-runtime-ryw': 2, ceiling: 2 },
   burst: 2000,
-  steadySeconds: 20,
-  busySeconds: 10,
+  paceSeconds: 5,
   longRounds: 3,
   longBurst: 10_000,
-  cached: 10_000,
-  eventCostRounds: 3,
-  eventCostSizes: [1000, 10_000, 50_000],
-  handoverRounds: 7,
+  cachedObjects: [1000, 5000, 20_000, 50_000],
+  judgedObjects: 20_000,
+  cacheRounds: 4,
+  curveRounds: 2,
+  eventCostRounds: 2,
+  lifecycleRounds: 2,
+  lifecycleBurst: 500,
+  handoverRounds: 2,
   handovers: 3,
-  crashRounds: 3,
+  crashRounds: 2,
+  nodeRounds: 1,
   echosPerSecond: 20,
-  idleRounds: 2,
-  idleSeconds: 60,
-  outsideRounds: 3,
-  postgresWriters: 10_000,
-  pets: 5000,
-  // A round of all scenarios takes about four minutes.
+  idleRounds: 1,
+  idleSeconds: 30,
+  outsideRounds: 2,
+  postgresWriters: 2000,
+  pets: 1000,
   repeats: 2,
-  settleMs: 5000,
+  settleMs: 3000,
 };
 
 const quick: Plan = {
   rounds: 1,
-  clientNodeRounds: 1,
+  someRounds: { 'client-node': 1, 'controller-runtime-ryw': 1, ceiling: 1 },
   burst: 300,
-  steadySeconds: 3,
-  busySeconds: 3,
+  paceSeconds: 2,
   longRounds: 0,
   longBurst: 10_000,
-  cached: 1000,
+  cachedObjects: [1000, 2000],
+  judgedObjects: 2000,
+  cacheRounds: 1,
+  curveRounds: 1,
   eventCostRounds: 1,
-  eventCostSizes: [1000, 5000],
+  lifecycleRounds: 1,
+  lifecycleBurst: 50,
   handoverRounds: 1,
   handovers: 1,
   // The start of a cluster with kubelets alone takes a minute.
   crashRounds: 0,
+  nodeRounds: 0,
   echosPerSecond: 20,
   idleRounds: 1,
   idleSeconds: 5,
@@ -99,12 +117,13 @@ const quick: Plan = {
   postgresWriters: 300,
   pets: 150,
   repeats: 0,
-  settleMs: 1000,
+  settleMs: 2000,
 };
 
 /**
- * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST, CACHED,
- * HANDOVER_ROUNDS, CRASH_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set single values.
+ * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, LONG_ROUNDS, LONG_BURST, CACHE_ROUNDS,
+ * CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS, HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set
+ * single values.
  *
  * @throws PlanError
  */
@@ -118,12 +137,16 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     ...plan,
     rounds: setting('ROUNDS', plan.rounds),
     burst: setting('BURST', plan.burst),
-    steadySeconds: setting('STEADY_SECONDS', plan.steadySeconds),
+    paceSeconds: setting('PACE_SECONDS', plan.paceSeconds),
     longRounds: setting('LONG_ROUNDS', plan.longRounds, 0),
     longBurst: setting('LONG_BURST', plan.longBurst),
-    cached: setting('CACHED', plan.cached),
+    cacheRounds: setting('CACHE_ROUNDS', plan.cacheRounds, 0),
+    curveRounds: setting('CURVE_ROUNDS', plan.curveRounds, 0),
+    eventCostRounds: setting('EVENT_COST_ROUNDS', plan.eventCostRounds, 0),
+    lifecycleRounds: setting('LIFECYCLE_ROUNDS', plan.lifecycleRounds, 0),
     handoverRounds: setting('HANDOVER_ROUNDS', plan.handoverRounds, 0),
     crashRounds: setting('CRASH_ROUNDS', plan.crashRounds, 0),
+    nodeRounds: setting('NODE_ROUNDS', plan.nodeRounds, 0),
     idleRounds: setting('IDLE_ROUNDS', plan.idleRounds, 0),
     outsideRounds: setting('OUTSIDE_ROUNDS', plan.outsideRounds, 0),
     postgresWriters: setting('POSTGRES_WRITERS', plan.postgresWriters),
@@ -137,15 +160,20 @@ export const isWhole = (plan: Plan): boolean => isWholeInside(plan) && isWholeOu
 /** The same, without the kinds that live outside the cluster. */
 export const isWholeInside = (plan: Plan): boolean =>
   plan.rounds >= usual.rounds &&
-  plan.clientNodeRounds >= usual.clientNodeRounds &&
   plan.burst >= usual.burst &&
-  plan.steadySeconds >= usual.steadySeconds &&
+  plan.paceSeconds >= usual.paceSeconds &&
   plan.longRounds >= usual.longRounds &&
   plan.longBurst >= usual.longBurst &&
-  plan.cached >= usual.cached &&
+  plan.judgedObjects >= usual.judgedObjects &&
+  plan.cacheRounds >= usual.cacheRounds &&
+  plan.curveRounds >= usual.curveRounds &&
+  plan.eventCostRounds >= usual.eventCostRounds &&
+  plan.lifecycleRounds >= usual.lifecycleRounds &&
+  plan.lifecycleBurst >= usual.lifecycleBurst &&
   plan.handoverRounds >= usual.handoverRounds &&
   plan.handovers >= usual.handovers &&
   plan.crashRounds >= usual.crashRounds &&
+  plan.nodeRounds >= usual.nodeRounds &&
   plan.echosPerSecond >= usual.echosPerSecond &&
   plan.idleRounds >= usual.idleRounds &&
   plan.idleSeconds >= usual.idleSeconds;

@@ -1,10 +1,19 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ageOf, UnknownAgeError } from './age.ts';
 import { benchmarkPage, besidePage } from './benchmark-page.ts';
-import type { Results } from './results.ts';
+import { type Results, writeResults } from './results.ts';
 
-/** Writes benchmark.md into the folder and its plots into a subfolder. Removes the plots of an earlier page. */
-export async function writePage(results: Results, folder: string): Promise<void> {
+/**
+ * Writes benchmark.md into the folder, and its plots and bench.json into a subfolder, with their age. Removes the plots of an earlier page.
+ */
+export async function publish(measured: Results, folder: string): Promise<void> {
+  const { age: _, ...rest } = measured;
+  const age = await ageOf(measured).catch((error: unknown) => {
+    if (error instanceof UnknownAgeError) return undefined;
+    throw error;
+  });
+  const results: Results = age === undefined ? rest : { ...rest, age };
   const { markdown, plots } = benchmarkPage(results);
   const beside = join(folder, besidePage);
   await mkdir(beside, { recursive: true });
@@ -13,4 +22,5 @@ export async function writePage(results: Results, folder: string): Promise<void>
   }
   for (const [file, plot] of plots) await writeFile(join(beside, file), plot);
   await writeFile(join(folder, 'benchmark.md'), markdown);
+  await writeResults(results, beside);
 }

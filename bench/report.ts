@@ -1,16 +1,22 @@
 /** The tables of the terminal and of the page. */
-import { eventCostBySize, figure, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
+import { curve, figure, judgedRounds, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
 import { type Measure, measures } from './measurements.ts';
 import type { Contender, Results } from './results.ts';
 
 /** Returns all tables as Markdown with aligned columns. */
 export const report = (results: Results): string =>
-  [figureTable(results), ratioTable(results), barTable(results), eventCostTable(results)]
+  [
+    figureTable(results),
+    ratioTable(results),
+    ...curveMeasures.map((measure) => curveTable(results, measure)),
+    barTable(results),
+  ]
     .filter((lines) => lines !== '')
     .join('\n\n');
 
 /** Returns the median of every figure with its interval. */
-export function figureTable({ rounds }: Results): string {
+export function figureTable(results: Results): string {
+  const rounds = judgedRounds(results);
   const columns = present(rounds);
   return table(
     ['median [interval]', ...columns],
@@ -25,7 +31,8 @@ export function figureTable({ rounds }: Results): string {
 }
 
 /** Returns our figures divided by the peers'. */
-export function ratioTable({ rounds }: Results): string {
+export function ratioTable(results: Results): string {
+  const rounds = judgedRounds(results);
   const [ours, ...others] = present(rounds);
   if (ours !== 'echoperator' || others.length === 0) return '';
   return table(
@@ -72,15 +79,27 @@ export const barTable = (results: Results): string =>
     ]),
   );
 
-export const eventCostTable = (results: Results): string =>
-  table(
-    ['Echos and Jobs cached', 'CPU an event, µs', 'ratio'],
-    eventCostBySize(results).map(({ size, microseconds, ratio: toFewest }) => [
-      `${size} + ${size}`,
-      withInterval(microseconds, 1),
-      toFewest.toFixed(2),
+/** The measures that depend on the number of cached objects. */
+export const curveMeasures = ['eventCpu', 'cachedAnonymous', 'start'] as const satisfies readonly Measure[];
+
+/** Returns a measure with each number of cached objects. */
+export function curveTable(results: Results, measure: Measure): string {
+  const points = curve(results, measure);
+  const columns = present(results.rounds).filter((name) =>
+    points.some(({ estimates }) => estimates[name] !== undefined),
+  );
+  const { title, digits } = measures[measure];
+  return table(
+    [title, ...columns],
+    points.map(({ objects, estimates }) => [
+      `${objects} objects`,
+      ...columns.map((name) => {
+        const estimate = estimates[name];
+        return estimate === undefined ? '' : withInterval(estimate, digits);
+      }),
     ]),
   );
+}
 
 /** Formats a table without empty rows. The cells of a column have the same width, for the terminal. */
 export function table(header: readonly string[], allRows: readonly (readonly string[])[]): string {

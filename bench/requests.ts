@@ -24,8 +24,12 @@ interface ObjectRef {
   readonly subresource?: string;
 }
 
-/** Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's creation. */
-export async function readRequests(auditLog: string, prefix: string): Promise<Requests> {
+/**
+ * Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's creation.
+ *
+ * @param only the only counted one, such as `create jobs`. Default: all
+ */
+export async function readRequests(auditLog: string, prefix: string, only?: string): Promise<Requests> {
   const counts = new Map<string, number>();
   let begin = Number.POSITIVE_INFINITY;
   let end = 0;
@@ -35,6 +39,7 @@ export async function readRequests(auditLog: string, prefix: string): Promise<Re
       if (verb === 'create') begin = Math.min(begin, Date.parse(requestReceivedTimestamp));
       continue;
     }
+    if (only !== undefined && nameOf(verb, objectRef) !== only) continue;
     count(counts, verb, objectRef);
     if (verb !== 'get' && verb !== 'list') end = Math.max(end, Date.parse(stageTimestamp));
   }
@@ -55,6 +60,13 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
+/** Returns how many watches the service accounts have started. */
+export async function readWatches(auditLog: string): Promise<number> {
+  let watches = 0;
+  for await (const { verb } of auditLines(auditLog)) if (verb === 'watch') watches += 1;
+  return watches;
+}
+
 async function* auditLines(auditLog: string): AsyncGenerator<AuditLine> {
   const input = createReadStream(auditLog);
   for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
@@ -62,8 +74,11 @@ async function* auditLines(auditLog: string): AsyncGenerator<AuditLine> {
   }
 }
 
-function count(counts: Map<string, number>, verb: string, { resource, subresource }: ObjectRef): void {
-  const what = `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+const nameOf = (verb: string, { resource, subresource }: ObjectRef): string =>
+  `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+
+function count(counts: Map<string, number>, verb: string, of: ObjectRef): void {
+  const what = nameOf(verb, of);
   counts.set(what, (counts.get(what) ?? 0) + 1);
 }
 

@@ -1,7 +1,6 @@
 /** The results of a run, as saved in bench.json. The page is rendered from them. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { EventCost } from './event-cost/index.ts';
 import type { Figures } from './measurements.ts';
 import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
@@ -22,13 +21,27 @@ export interface Turn {
 
 /** The turns of all contenders that took part in a round. */
 export interface Round {
-  readonly scenario: 'load' | 'long burst' | 'cache' | 'handover' | 'crash' | 'idle group' | 'rows' | 'pets';
+  readonly scenario:
+    | 'load'
+    | 'long burst'
+    | 'cache'
+    | 'event cost'
+    | 'to Succeeded'
+    | 'handover'
+    | 'crash'
+    | 'lost node'
+    | 'idle group'
+    | 'rows'
+    | 'pets';
+  /** How many objects an operator cached: half of them Echos, half Jobs. Absent if the scenario does not vary it. */
+  readonly objects?: number;
   readonly turns: Readonly<Partial<Record<Contender, Turn>>>;
 }
 
 /** A round that does not count, or another failure, with its reason. */
 export interface VoidRound {
-  readonly scenario: Round['scenario'] | 'restart' | 'cost of an event';
+  readonly scenario: Round['scenario'] | 'restart';
+  readonly objects?: number;
   /** The turns before the failure. */
   readonly turns: Round['turns'];
   /** The contender whose turn failed; absent if the round is void for another reason. */
@@ -44,13 +57,16 @@ export interface Results {
   /** The versions of everything that took part. */
   readonly versions: Readonly<Record<string, string>>;
   readonly plan: Plan;
-  /** Echos per second: 60 % of the highest rate of the slower of the Go and Rust peers. Absent if neither took part. */
-  readonly busyPerSecond?: number;
+  /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part. */
+  readonly slowerRate?: number;
+  /** How many later commits changed src/ when the page was made. Absent if git does not know the measured commit. */
+  readonly age?: number;
+  /** How long the run took. Absent if it was interrupted. */
+  readonly minutes?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
   /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */
   readonly repeatedRounds?: number;
-  readonly eventCosts: readonly EventCost[];
   /** The date and the versions of the run that measured the kinds outside the cluster, if that was a separate run. */
   readonly outside?: Pick<Results, 'date' | 'versions'>;
 }

@@ -2,10 +2,21 @@
 
 import { ceilingTurn } from './ceiling.ts';
 import { disturbed } from './disturbance.ts';
-import { type EventCost, eventCostTurn } from './event-cost/index.ts';
-import { CrashCluster, crashTurn, type Electing, electing, handoverTurn, idleTurn } from './failover/index.ts';
+import { eventCostTurn } from './event-cost/index.ts';
+import {
+  CrashCluster,
+  crashTurn,
+  type Electing,
+  electing,
+  handoverTurn,
+  idleTurn,
+  lostNodeTurn,
+} from './failover/index.ts';
+import { lifecycleTurn } from './lifecycle/index.ts';
 import type { Operator } from './operators.ts';
 import { bareTurn, outsideTurn, subjects } from './outside/index.ts';
+import type { Paces } from './paces.ts';
+import type { Plan } from './plan.ts';
 import { readRequests } from './requests.ts';
 import type { Contender, Round, Turn, VoidRound } from './results.ts';
 import { TurnError } from './running-operator.ts';
@@ -15,7 +26,7 @@ import {
   loadTurn,
   longBurstTurn,
   maximumRate,
-  populatedServer,
+  PopulatedServer,
   type RunContext,
 } from './turns.ts';
 
@@ -31,41 +42,51 @@ export interface RoundsTaken {
 export const inOrder = <T>(items: readonly T[], round: number): readonly T[] =>
   round % 2 === 0 ? items : [...items].reverse();
 
-/** Returns the operators of a round. The client-node peer takes part only in the first rounds. */
-export const takingPart = (operators: readonly Operator[], round: number, clientNodeRounds: number) =>
-  operators.filter(({ name }) => name !== 'client-node' || round < clientNodeRounds);
+type Turns = readonly (readonly [Contender, () => Promise<Turn>])[];
+
+/** Whether a contender takes part in a round of the bursts and the even paces. */
+export const takesPart = (name: Contender, round: number, { someRounds }: Pick<Plan, 'someRounds'>): boolean =>
+  round < (someRounds[name] ?? Number.POSITIVE_INFINITY);
+
+/** Returns the operators that take part in all scenarios. */
+const unlimited = (operators: readonly Operator[], { someRounds }: Plan): readonly Operator[] =>
+  operators.filter(({ name }) => someRounds[name] === undefined);
 
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
 /**
- * Returns 60 % of the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of each before the
- * rounds, so that all rounds have the same pace. Undefined if neither peer takes part.
+ * Returns the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of each before the rounds,
+ * so that all rounds have the same paces. Undefined if neither peer takes part.
  */
-export async function busyPace(operators: readonly Operator[], context: RunContext): Promise<number | undefined> {
+export async function slowerRateOf(operators: readonly Operator[], context: RunContext): Promise<number | undefined> {
   const rates: number[] = [];
   for (const operator of operators.filter(({ name }) => kubernetesClients.includes(name))) {
     const rate = await maximumRate(operator, context);
     console.error(`${operator.name}: up to ${rate.toFixed(0)} Echos/s`);
     rates.push(rate);
   }
-  return rates.length === 0 ? undefined : Math.max(1, Math.round(Math.min(...rates) * 0.6));
+  return rates.length === 0 ? undefined : Math.min(...rates);
 }
 
-/** Idle, burst and even paces. Each round also measures the API server's limit. */
+/** Idle, bursts and even paces. The first rounds also measure the API server's limit. */
 export async function loadRounds(
   operators: readonly Operator[],
-  busyPerSecond: number | undefined,
+  paces: Paces,
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { rounds, clientNodeRounds } = context.plan;
-  for (let round = 0; round < rounds; round++) {
-    const turns: [Contender, () => Promise<Turn>][] = takingPart(operators, round, clientNodeRounds).map((operator) => [
-      operator.name,
-      () => loadTurn(operator, busyPerSecond, context),
-    ]);
-    turns.push(['ceiling', () => ceilingTurn(context)]);
-    await takeRound('load', `round ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+  const { plan } = context;
+  const all: Turns = [
+    ...operators.map((operator) => {
+      // It cannot keep up with any of the paces.
+      const own = operator.name === 'client-node' ? {} : paces;
+      return [operator.name, () => loadTurn(operator, own, context)] as const;
+    }),
+    ['ceiling', () => ceilingTurn(context)],
+  ];
+  for (let round = 0; round < plan.rounds; round++) {
+    const turns = all.filter(([name]) => takesPart(name, round, plan));
+    await takeRound({ scenario: 'load' }, `round ${round + 1} of ${plan.rounds}`, inOrder(turns, round), taken);
   }
 }
 
@@ -75,59 +96,98 @@ export async function longBurstRounds(
   taken: RoundsTaken,
 ): Promise<void> {
   const { longRounds } = context.plan;
+  const turns: Turns = unlimited(operators, context.plan).map((operator) => [
+    operator.name,
+    () => longBurstTurn(operator, context),
+  ]);
   for (let round = 0; round < longRounds; round++) {
-    const turns: [Contender, () => Promise<Turn>][] = takingPart(operators, round, 0).map((operator) => [
-      operator.name,
-      () => longBurstTurn(operator, context),
-    ]);
-    await takeRound('long burst', `long burst ${round + 1} of ${longRounds}`, inOrder(turns, round), taken);
+    const name = `long burst ${round + 1} of ${longRounds}`;
+    await takeRound({ scenario: 'long burst' }, name, inOrder(turns, round), taken);
   }
 }
 
-/** Memory and start with many cached objects. All operators use one populated server, and only read. */
+/** Memory and start with few and with many cached objects. All operators use one server, which fills up, and only read. */
 export async function cacheRounds(
   operators: readonly Operator[],
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { rounds, clientNodeRounds, cached } = context.plan;
-  console.error(`Creating ${cached} Echos with their Jobs, to be cached`);
-  const server = await populatedServer(context);
+  const { cachedObjects, judgedObjects, cacheRounds: judgedRounds, curveRounds } = context.plan;
+  const server = await PopulatedServer.start(context);
   try {
-    for (let round = 0; round < rounds; round++) {
-      const turns: [Contender, () => Promise<Turn>][] = takingPart(operators, round, clientNodeRounds).map(
-        (operator) => [operator.name, () => cacheTurn(operator, server, context)],
-      );
-      await takeRound('cache', `cached ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+    const turns: Turns = unlimited(operators, context.plan).map((operator) => [
+      operator.name,
+      () => cacheTurn(operator, server.server, context),
+    ]);
+    for (const objects of cachedObjects) {
+      await server.fill(objects);
+      const rounds = objects === judgedObjects ? judgedRounds : curveRounds;
+      for (let round = 0; round < rounds; round++) {
+        const name = `${objects} objects cached ${round + 1} of ${rounds}`;
+        await takeRound({ scenario: 'cache', objects }, name, inOrder(turns, round), taken);
+      }
     }
   } finally {
-    await server.stop();
+    await server.server.stop();
   }
   // All objects are up to date, so a restart must not write.
-  const { counts } = await readRequests(server.auditLog, cachedPrefix);
+  const { counts } = await readRequests(server.server.auditLog, cachedPrefix);
   if (counts.size > 0) {
     const reason = `a restart sent requests: ${JSON.stringify([...counts])}`;
     await reportVoid({ scenario: 'restart', turns: {}, reason }, taken);
   }
 }
 
-/** Stopped leaders, idle groups and killed leaders, of the operators with leader election. */
+/** The cost of an event, with few and with many cached objects. */
+export async function eventCostRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { cachedObjects, eventCostRounds: rounds } = context.plan;
+  for (let round = 0; round < rounds; round++) {
+    for (const objects of inOrder(cachedObjects, round)) {
+      const turns: Turns = unlimited(operators, context.plan).map((operator) => [
+        operator.name,
+        () => eventCostTurn(operator, objects, context),
+      ]);
+      const name = `events with ${objects} objects cached ${round + 1} of ${rounds}`;
+      await takeRound({ scenario: 'event cost', objects }, name, inOrder(turns, round), taken);
+    }
+  }
+}
+
+/** Our operator, with Echos until they succeed. @param operators bundles of our operator */
+export async function lifecycleRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { lifecycleRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => lifecycleTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    const name = `to Succeeded ${round + 1} of ${rounds}`;
+    await takeRound({ scenario: 'to Succeeded' }, name, inOrder(turns, round), taken);
+  }
+}
+
+/** Stopped leaders, idle groups, killed leaders and lost nodes, of the operators with leader election. */
 export async function failoverRounds(
   operators: readonly Operator[],
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { handoverRounds, crashRounds, idleRounds } = context.plan;
+  const { handoverRounds, crashRounds, nodeRounds, idleRounds } = context.plan;
   const who = electing(operators);
   const take = async (scenario: Round['scenario'], rounds: number, turn: (one: Electing) => Promise<Turn>) => {
     for (let round = 0; round < rounds; round++) {
       const turns = who.map((one) => [one.operator.name, () => turn(one)] as const);
-      await takeRound(scenario, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+      await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
     }
   };
   await take('handover', handoverRounds, (one) => handoverTurn(one, context));
   await take('idle group', idleRounds, (one) => idleTurn(one, context));
-  if (crashRounds === 0) return;
+  if (crashRounds + nodeRounds === 0) return;
   let on: CrashCluster;
   try {
     on = await CrashCluster.up(who, context);
@@ -138,6 +198,7 @@ export async function failoverRounds(
   }
   try {
     await take('crash', crashRounds, (one) => crashTurn(one, on, context));
+    await take('lost node', nodeRounds, (one) => lostNodeTurn(one, on, context));
   } finally {
     await on.down();
   }
@@ -153,28 +214,7 @@ export async function outsideRounds(ours: Operator, context: RunContext, taken: 
         ['ceiling', () => bareTurn(subject, context)],
       ];
       const { scenario } = subject;
-      await takeRound(scenario, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
-    }
-  }
-}
-
-/** Our operator's cost of an event, with few and with many cached objects. @param keep receives each figure when it is measured */
-export async function eventCosts(
-  ours: Operator,
-  { plan, folder, signal }: RunContext,
-  keep: (cost: EventCost) => Promise<void>,
-  taken: RoundsTaken,
-): Promise<void> {
-  for (let round = 0; round < plan.eventCostRounds; round++) {
-    for (const size of inOrder(plan.eventCostSizes, round)) {
-      try {
-        const cost = await eventCostTurn(ours, size, folder, signal);
-        console.error(`an event with ${size} Echos and Jobs cached: ${(cost.cpuPerEvent * 1000).toFixed(1)} µs of CPU`);
-        await keep(cost);
-      } catch (error) {
-        if (!(error instanceof TurnError)) throw error;
-        await reportVoid({ scenario: 'cost of an event', turns: {}, reason: error.message }, taken);
-      }
+      await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
     }
   }
 }
@@ -186,9 +226,9 @@ async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {
 
 /** Takes the turns of a round, again if others disturbed it, and reports the round as counted or void. */
 export async function takeRound(
-  scenario: Round['scenario'],
+  of: Omit<Round, 'turns'>,
   name: string,
-  turns: readonly (readonly [Contender, () => Promise<Turn>])[],
+  turns: Turns,
   taken: RoundsTaken,
 ): Promise<void> {
   const done: Partial<Record<Contender, Turn>> = {};
@@ -200,17 +240,17 @@ export async function takeRound(
     } catch (error) {
       if (!(error instanceof TurnError)) throw error;
       // The other rounds continue.
-      await reportVoid({ scenario, turns: done, failed: contender, reason: error.message }, taken);
+      await reportVoid({ ...of, turns: done, failed: contender, reason: error.message }, taken);
       return;
     }
   }
   if (Object.values(done).some(({ disturbance }) => disturbance > disturbed) && (await taken.isRepeated())) {
     console.error(`${name}: others disturbed it: again`);
-    return takeRound(scenario, name, turns, taken);
+    return takeRound(of, name, turns, taken);
   }
   const difference = differenceOf(done);
-  if (difference === undefined) await taken.counts({ scenario, turns: done });
-  else await reportVoid({ scenario, turns: done, reason: difference }, taken);
+  if (difference === undefined) await taken.counts({ ...of, turns: done });
+  else await reportVoid({ ...of, turns: done, reason: difference }, taken);
 }
 
 /** Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. */
@@ -230,14 +270,22 @@ export function differenceOf(turns: Round['turns']): string | undefined {
 const shownOfTurns = [
   'echosPerSecond',
   'burstP50',
+  'warmEchosPerSecond',
   'longEchosPerSecond',
   'longP50',
+  'pace60P99',
   'start',
-  'cachedMemory',
+  'cachedAnonymous',
+  'eventCpu',
+  'statusWrites',
+  'jobsPerSecond',
+  'idleLagP50',
+  'burstLagP99',
   'coldHandover',
   'warmHandover',
   'coldCrash',
   'warmCrash',
+  'nodeLoss',
   'coldIdleRequests',
   'warmIdleRequests',
   'rowsSeconds',

@@ -3,6 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
 import { freePorts } from '../testkit/free-ports.ts';
+import { namespace } from './api-server.ts';
+import { timings } from './failover/elections.ts';
 import type { Operator } from './operators.ts';
 
 /** Every operator logs this when its caches have synced. */
@@ -108,7 +110,16 @@ export class RunningOperator {
   }
 }
 
-function spawn({ command, environment }: Operator, access: Access, more: Readonly<Record<string, string>>) {
+/** In a pod every operator takes a Lease, also if no other stands by. Ours does so without a setting. */
+const leaseOf = (name: string): Readonly<Record<string, string>> => ({
+  LEADER_ELECTION_NAMESPACE: namespace,
+  LEADER_ELECTION_ID: name,
+  LEASE_DURATION: `${timings.leaseDurationSeconds}s`,
+  RENEW_DEADLINE: `${timings.renewDeadlineSeconds}s`,
+  RETRY_PERIOD: `${timings.retryPeriodSeconds}s`,
+});
+
+function spawn({ name, command, environment }: Operator, access: Access, more: Readonly<Record<string, string>>) {
   const { PATH = '', HOME = '' } = process.env;
   const [program, ...args] = launcherOf(access, command);
   return execa(program, args, {
@@ -118,7 +129,7 @@ function spawn({ command, environment }: Operator, access: Access, more: Readonl
       NUM_WORKERS: String(workers),
       ...('kubeconfig' in access
         ? { KUBECONFIG: access.kubeconfig }
-        : { KUBERNETES_SERVICE_HOST: access.host, KUBERNETES_SERVICE_PORT: access.port }),
+        : { KUBERNETES_SERVICE_HOST: access.host, KUBERNETES_SERVICE_PORT: access.port, ...leaseOf(name) }),
       ...environment,
       ...more,
     },

@@ -3,6 +3,12 @@ import { type Client, findCondition, type Kind, type KubeObject } from '../src/r
 import { Job } from '../src/runtime/kinds/index.ts';
 import { namespace } from './api-server.ts';
 
+/** What a stopwatch waits for. */
+export interface Awaited {
+  job(job: Job): boolean;
+  echo(echo: Echo): boolean;
+}
+
 /**
  * Measures how long Echos wait: from the reply to an Echo's creation until a watch of Jobs has delivered its Job and a watch of Echos its
  * status.
@@ -14,28 +20,37 @@ export class Stopwatch {
   readonly #abort = new AbortController();
   readonly #watches: Promise<unknown>;
   #served = 0;
-  #awaited: { readonly count: number; readonly resolve: () => void } | undefined;
+  #enough: { readonly count: number; readonly resolve: () => void } | undefined;
 
-  private constructor(client: Client, resourceVersions: { readonly echos: string; readonly jobs: string }) {
+  private constructor(
+    client: Client,
+    resourceVersions: { readonly echos: string; readonly jobs: string },
+    awaited: Awaited,
+  ) {
     this.#watches = Promise.all([
       this.#watch(client, Echo, resourceVersions.echos, (echo) => {
-        if (hasStatus(echo)) this.#see(this.#statusSeen, this.#jobSeen, echo.metadata.name);
+        if (awaited.echo(echo)) this.#see(this.#statusSeen, this.#jobSeen, echo.metadata.name);
       }),
       this.#watch(client, Job, resourceVersions.jobs, (job) => {
-        this.#see(this.#jobSeen, this.#statusSeen, job.metadata.name);
+        if (awaited.job(job)) this.#see(this.#jobSeen, this.#statusSeen, job.metadata.name);
       }),
     ]);
     // `served` awaits the result.
     this.#watches.catch(() => {});
   }
 
-  static async start(client: Client): Promise<Stopwatch> {
+  /** @param awaited Default: any Job, and a status of the current generation */
+  static async start(client: Client, awaited: Awaited = { job: () => true, echo: hasStatus }): Promise<Stopwatch> {
     const echos = await client.list(Echo, { namespace, limit: 1 });
     const jobs = await client.list(Job, { namespace, limit: 1 });
-    return new Stopwatch(client, {
-      echos: echos.metadata.resourceVersion,
-      jobs: jobs.metadata.resourceVersion,
-    });
+    return new Stopwatch(
+      client,
+      {
+        echos: echos.metadata.resourceVersion,
+        jobs: jobs.metadata.resourceVersion,
+      },
+      awaited,
+    );
   }
 
   /** Call this when an Echo was created. */
@@ -56,7 +71,7 @@ export class Stopwatch {
   /** Waits until `count` Echos in all have a Job and a status. */
   async served(count: number, signal: AbortSignal): Promise<void> {
     const enough = new Promise<void>((resolve) => {
-      this.#awaited = { count, resolve };
+      this.#enough = { count, resolve };
       if (this.#served >= count) resolve();
     });
     const failed = this.#watches.then(() => {
@@ -82,6 +97,17 @@ export class Stopwatch {
     return waits;
   }
 
+  /** Returns for each Echo with a name prefix how long its status came after its Job, in milliseconds. @throws Error if one was not served */
+  statusLags(prefix: string): readonly number[] {
+    return [...this.#created.keys()].flatMap((name) => {
+      if (!name.startsWith(prefix)) return [];
+      const [job, status] = [this.#jobSeen.get(name), this.#statusSeen.get(name)];
+      if (job === undefined || status === undefined) throw new Error(`Echo ${name} was never served`);
+      // The watches may deliver the two in either order.
+      return [Math.max(0, status - job)];
+    });
+  }
+
   async stop(): Promise<void> {
     this.#abort.abort();
     await this.#watches.catch(() => {});
@@ -92,7 +118,7 @@ export class Stopwatch {
     seen.set(name, performance.now());
     if (!other.has(name)) return;
     this.#served++;
-    if (this.#awaited !== undefined && this.#served >= this.#awaited.count) this.#awaited.resolve();
+    if (this.#enough !== undefined && this.#served >= this.#enough.count) this.#enough.resolve();
   }
 
   async #watch<T extends KubeObject>(

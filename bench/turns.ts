@@ -4,14 +4,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
 import { burst, connectWriters, eventsArrived, type Pace, populate, steady, writers } from './load.ts';
+import type { Measure } from './measurements.ts';
 import type { Operator } from './operators.ts';
+import { type PacePercent, type Paces, pacePercents } from './paces.ts';
 import { type Plan, timeoutMsFor } from './plan.ts';
-import { perEcho, readRequests } from './requests.ts';
+import { perEcho, readRequests, readWatches } from './requests.ts';
 import type { Turn } from './results.ts';
 import { endOf, RunningOperator, TurnError } from './running-operator.ts';
 import { evenQuantiles, quantile } from './statistics.ts';
 import { Stopwatch } from './stopwatch.ts';
-import { cpuSeconds, memoryMB } from './usage.ts';
+import { cpuSeconds, type Memory, memoryMB, withPeakAnonymous } from './usage.ts';
 
 /** The context of every turn of a run. */
 export interface RunContext {
@@ -23,8 +25,8 @@ export interface RunContext {
 }
 
 const burstPrefix = 'burst-';
-const steadyPrefix = 'steady-';
-const busyPrefix = 'busy-';
+const warmPrefix = 'warm-';
+const pacePrefix = (percent: PacePercent): string => `pace${percent}-`;
 
 /** The number of even steps of the saved quantiles of a burst's waits. */
 const waitSteps = 200;
@@ -67,21 +69,23 @@ class Trial {
     return new Trial(operator, context, { server, running, stopwatch, log });
   }
 
-  /** Waits until the operator and the new server have settled. @returns the operator's memory in MB */
-  async settle(): Promise<number> {
+  /** Waits until the operator and the new server have settled. @returns the operator's memory */
+  async settle(): Promise<Memory> {
     await delay(this.#context.plan.settleMs, undefined, { signal: this.#context.signal });
-    return (await memoryMB(this.#running.pid)).now;
+    return memoryMB(this.#running.pid);
   }
 
-  async burst(count: number) {
+  async burst(prefix: string, count: number) {
     const { client, pid } = this.#server;
     await connectWriters(client, writers);
     const before = { operator: await cpuSeconds(this.#running.pid), server: await cpuSeconds(pid) };
-    await burst(client, burstPrefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
-    await this.#served(count);
+    const [, peakAnonymous] = await withPeakAnonymous(this.#running.pid, async () => {
+      await burst(client, prefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
+      await this.#served(count);
+    });
     const operator = (await cpuSeconds(this.#running.pid)) - before.operator;
     const server = (await cpuSeconds(pid)) - before.server;
-    const waits = this.#stopwatch.waits(burstPrefix);
+    const waits = this.#stopwatch.waits(prefix);
     return {
       p50: quantile(waits, 0.5),
       p99: quantile(waits, 0.99),
@@ -89,6 +93,7 @@ class Trial {
       cpuPerEcho: (operator * 1000) / count,
       serverCpuPerEcho: (server * 1000) / count,
       peakMemory: (await memoryMB(this.#running.pid)).peak,
+      peakAnonymous,
     };
   }
 
@@ -124,19 +129,21 @@ class Trial {
   }
 }
 
-const paceFor = (perSecond: number, seconds: number): Pace => ({ perSecond, count: Math.round(perSecond * seconds) });
+/** Every operator watches Echos and Jobs. It starts more watches only if the server ends one. */
+const firstWatches = 2;
 
-/** Runs `work` with an operator on a fresh API server. @returns its result, and a function that reads the requests from the audit log */
+/** Runs `work` with an operator on a fresh API server. @returns its result, and functions that read the audit log */
 async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
   const server = await startApiServer(context.folder);
   const requests = (prefix: string) => readRequests(server.auditLog, prefix);
+  const resumedWatches = async () => (await readWatches(server.auditLog)) - firstWatches;
   try {
     const trial = await Trial.start(operator, server, context);
     try {
-      const idleMemory = await trial.settle();
+      const idle = await trial.settle();
       const others = await watchOthers();
       const result = await work(trial);
-      return { result, idleMemory, disturbance: await others(), requests };
+      return { result, idle, disturbance: await others(), requests, resumedWatches };
     } finally {
       await trial.stop();
     }
@@ -147,29 +154,41 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
 }
 
 /**
- * Measures an idle operator, the burst, and two even paces on a fresh API server.
+ * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator: its code has been
+ * compiled.
  *
- * @param busyPerSecond the second pace; undefined for none
+ * @param paces Echos per second of each pace
  */
-export async function loadTurn(
-  operator: Operator,
-  busyPerSecond: number | undefined,
-  context: RunContext,
-): Promise<Turn> {
+export async function loadTurn(operator: Operator, paces: Paces, context: RunContext): Promise<Turn> {
   const { plan } = context;
-  const even = paceFor(50, plan.steadySeconds);
-  const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
-  const { result, idleMemory, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
-    burst: await trial.burst(plan.burst),
-    steady: await trial.steady(steadyPrefix, even),
-    busy: busy && (await trial.steady(busyPrefix, busy)),
-  }));
+  const wanted = pacePercents.flatMap((percent) => {
+    const perSecond = paces[percent];
+    return perSecond === undefined ? [] : [{ percent, perSecond, count: Math.round(perSecond * plan.paceSeconds) }];
+  });
+  const figures: Partial<Record<Measure, number>> = {};
+  const { result, idle, disturbance, requests, resumedWatches } = await onFreshServer(
+    operator,
+    context,
+    async (trial) => {
+      const burst = await trial.burst(burstPrefix, plan.burst);
+      const warm = await trial.burst(warmPrefix, plan.burst);
+      for (const { percent, ...pace } of wanted) {
+        const { p50, p99 } = await trial.steady(pacePrefix(percent), pace);
+        figures[`pace${percent}P50`] = p50;
+        figures[`pace${percent}P99`] = p99;
+      }
+      return { burst, warm };
+    },
+  );
   const inBurst = await requests(burstPrefix);
-  const counted = {
+  const inWarm = await requests(warmPrefix);
+  const counted: Record<string, string> = {
     burst: perEcho(inBurst, plan.burst),
-    '50/s': perEcho(await requests(steadyPrefix), even.count),
-    ...(busy && { 'at 60 %': perEcho(await requests(busyPrefix), busy.count) }),
+    'second burst': perEcho(inWarm, plan.burst),
   };
+  for (const { percent, count } of wanted) {
+    counted[`at ${percent} %`] = perEcho(await requests(pacePrefix(percent)), count);
+  }
   return {
     figures: {
       echosPerSecond: plan.burst / inBurst.seconds,
@@ -178,10 +197,14 @@ export async function loadTurn(
       cpuPerEcho: result.burst.cpuPerEcho,
       serverCpuPerEcho: result.burst.serverCpuPerEcho,
       peakMemory: result.burst.peakMemory,
-      steadyP50: result.steady.p50,
-      steadyP99: result.steady.p99,
-      ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
-      idleMemory,
+      peakAnonymous: result.burst.peakAnonymous,
+      warmEchosPerSecond: plan.burst / inWarm.seconds,
+      warmCpuPerEcho: result.warm.cpuPerEcho,
+      warmServerCpuPerEcho: result.warm.serverCpuPerEcho,
+      idleMemory: idle.resident,
+      idleAnonymous: idle.anonymous,
+      resumedWatches: await resumedWatches(),
+      ...figures,
     },
     disturbance,
     requests: counted,
@@ -192,7 +215,9 @@ export async function loadTurn(
 /** Measures the long burst on a fresh API server. */
 export async function longBurstTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const count = context.plan.longBurst;
-  const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  const { result, disturbance, requests, resumedWatches } = await onFreshServer(operator, context, (trial) =>
+    trial.burst(burstPrefix, count),
+  );
   const counted = await requests(burstPrefix);
   return {
     figures: {
@@ -202,6 +227,8 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
       longCpuPerEcho: result.cpuPerEcho,
       longServerCpuPerEcho: result.serverCpuPerEcho,
       longPeakMemory: result.peakMemory,
+      longPeakAnonymous: result.peakAnonymous,
+      longResumedWatches: await resumedWatches(),
     },
     disturbance,
     requests: { 'long burst': perEcho(counted, count) },
@@ -212,21 +239,30 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
 /** Returns the Echos per second that the operator serves in a burst. */
 export async function maximumRate(operator: Operator, context: RunContext): Promise<number> {
   const { burst: count } = context.plan;
-  const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(burstPrefix, count));
   return count / (await requests(burstPrefix)).seconds;
 }
 
 export const cachedPrefix = 'cached-';
 
-/** Starts a server with Echos that have their Jobs and statuses, so that operators only read. */
-export async function populatedServer({ plan, folder }: RunContext): Promise<ApiServer> {
-  const server = await startApiServer(folder);
-  try {
-    await populate(server.client, cachedPrefix, plan.cached);
-    return server;
-  } catch (error) {
-    await server.stop();
-    throw error;
+/** A server with Echos that have their Jobs and statuses, so that operators only read. */
+export class PopulatedServer {
+  readonly server: ApiServer;
+  #echos = 0;
+
+  private constructor(server: ApiServer) {
+    this.server = server;
+  }
+
+  static async start({ folder }: RunContext): Promise<PopulatedServer> {
+    return new PopulatedServer(await startApiServer(folder));
+  }
+
+  /** Creates more Echos with their Jobs, until there are so many objects. */
+  async fill(objects: number): Promise<void> {
+    console.error(`Creating Echos and Jobs until there are ${objects} objects`);
+    await populate(this.server.client, `${cachedPrefix}${this.#echos}-`, objects / 2 - this.#echos);
+    this.#echos = objects / 2;
   }
 }
 
@@ -237,7 +273,8 @@ export async function cacheTurn(operator: Operator, server: ApiServer, context: 
   const running = await RunningOperator.start(operator, server, join(folder, `${operator.name}.log`));
   try {
     await delay(plan.settleMs, undefined, { signal });
-    const figures = { start: running.startMs, cachedMemory: (await memoryMB(running.pid)).now };
+    const { resident, anonymous } = await memoryMB(running.pid);
+    const figures = { start: running.startMs, cachedMemory: resident, cachedAnonymous: anonymous };
     return { figures, disturbance: await others() };
   } finally {
     await running.stop();

@@ -64,7 +64,8 @@ export async function startControlPlane(
   };
 }
 
-function startControllerManager(program: string, config: EnvtestConfig) {
+/** Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it. */
+export function startControllerManager(program: string, config: Pick<EnvtestConfig, 'kubeconfigPath'>) {
   return execa(
     program,
     [
@@ -81,5 +82,5 @@ function startControllerManager(program: string, config: EnvtestConfig) {
   );
 }
 
-const logOf = (config: EnvtestConfig, stream: string): string =>
+const logOf = (config: Pick<EnvtestConfig, 'kubeconfigPath'>, stream: string): string =>
   join(config.kubeconfigPath, '..', `kube-controller-manager.${stream}.log`);

@@ -29,11 +29,16 @@ import type { TestCluster } from './test-cluster.ts';
  */
 
 const nodeName = 'kwok';
+/** A namespace with this label has a node: see {@link namespaceWithNode}. */
 const label = 'pods-run';
 const stages = join(import.meta.dirname, 'kwok-stages.yaml');
 
-/** Creates a node and starts kwok. @returns a function that stops kwok */
-export async function startKwok(program: string, kubeconfig: string): Promise<() => Promise<void>> {
+/** Creates a node and starts kwok. @param moreStages a file. @returns a function that stops kwok */
+export async function startKwok(
+  program: string,
+  kubeconfig: string,
+  moreStages: readonly string[] = [],
+): Promise<() => Promise<void>> {
   const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
   try {
     await makeNode(new HttpClient(transport, 'test'));
@@ -43,12 +48,14 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
   const log = { file: join(kubeconfig, '..', 'kwok.log') };
   const flags = {
     kubeconfig,
-    config: stages,
     'manage-single-node': nodeName,
     // No node Leases: nothing reads them.
     'node-lease-duration-seconds': '0',
   };
-  const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+  const args = [
+    ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
+    ...[stages, ...moreStages].map((file) => `--config=${file}`),
+  ];
   const kwok = execa(program, args, { reject: false, stdout: log, stderr: log });
   return async () => {
     kwok.kill('SIGTERM');
@@ -100,17 +107,17 @@ export async function preventScheduling(cluster: TestCluster, namespace: string)
 }
 
 /** Undoes {@link preventScheduling} for new pods. Delete a pod that was created in between, because it stays pending. */
-export async function allowScheduling(cluster: TestCluster, namespace: string): Promise<void> {
+export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, 'true');
   await waitUntilNewPodsHave(cluster, namespace, nodeName);
 }
 
-const labelNamespace = ({ client }: TestCluster, name: string, value: string | null) =>
+const labelNamespace = ({ client }: Pick<TestCluster, 'client'>, name: string, value: string | null) =>
   client.patch(Namespace, { name }, { type: 'merge', body: { metadata: { labels: { [label]: value } } } });
 
 /** The API server watches policies and labels, so they apply after a delay. */
 async function waitUntilNewPodsHave(
-  { client }: TestCluster,
+  { client }: Pick<TestCluster, 'client'>,
   namespace: string,
   node: string | undefined,
 ): Promise<void> {

@@ -39,24 +39,31 @@ export async function bundlePrograms(folder: string): Promise<ShippedPrograms> {
  * @param folder an empty folder for its sources and the bundle
  */
 export async function bundleOperatorOf(revision: string, folder: string): Promise<ShippedPrograms> {
+  const operator = await bundleOperatorIn(await sourcesOf(revision, folder), join(folder, 'operator'));
+  return { ...publishedPrograms(), operator, compileCache: join(folder, 'compile-cache') };
+}
+
+/** Writes the sources of a git revision below the folder. @returns their folder */
+export async function sourcesOf(revision: string, folder: string): Promise<string> {
   const sources = join(folder, 'sources');
   await mkdir(sources, { recursive: true });
   const archive = join(folder, 'sources.tar');
-  await execa('git', ['archive', `--output=${archive}`, revision, 'src', 'package.json'], { cwd: repository });
+  const paths = ['src', 'package.json', 'Dockerfile'];
+  await execa('git', ['archive', `--output=${archive}`, revision, ...paths], { cwd: repository });
   await execa('tar', ['--extract', `--file=${archive}`, `--directory=${sources}`]);
   await symlink(join(repository, 'node_modules'), join(sources, 'node_modules'));
-  const bundled = await bundle({ folder: join(folder, 'operator'), entry: join(sources, entries.operator) });
-  const main = join(bundled.folder, 'main.js');
-  return {
-    ...publishedPrograms(),
-    operator: { main, nodeFlags: await nodeFlagsOf('operator') },
-    compileCache: join(folder, 'compile-cache'),
-  };
+  return sources;
+}
+
+/** Bundles the operator of other sources, with the current packages and tools and with their Dockerfile's flags of Node. */
+export async function bundleOperatorIn(sources: string, folder: string): Promise<ShippedProgram> {
+  const bundled = await bundle({ folder, entry: join(sources, entries.operator) });
+  return { main: join(bundled.folder, 'main.js'), nodeFlags: await nodeFlagsOf('operator', sources) };
 }
 
 /** Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage, the pet store's is named like it. */
-export async function nodeFlagsOf(name: ShippedProgramName): Promise<readonly string[]> {
-  const dockerfile = await readFile(join(repository, 'Dockerfile'), 'utf8');
+export async function nodeFlagsOf(name: ShippedProgramName, sources = repository): Promise<readonly string[]> {
+  const dockerfile = await readFile(join(sources, 'Dockerfile'), 'utf8');
   const stages = dockerfile.split(/^(?=FROM )/m);
   const stage =
     name === 'operator' ? stages.at(-1) : stages.find((each) => each.split('\n')[0]?.endsWith(` AS ${name}`));

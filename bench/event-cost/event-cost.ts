@@ -1,55 +1,61 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { watchOthers } from '../disturbance.ts';
 import type { Operator } from '../operators.ts';
+import type { Turn } from '../results.ts';
 import { RunningOperator, TurnError } from '../running-operator.ts';
+import type { RunContext } from '../turns.ts';
 import { cpuSeconds } from '../usage.ts';
 import { ScriptedCluster } from './scripted-cluster.ts';
 
-export interface EventCost {
-  /** The number of cached Echos, and of cached Jobs. */
-  readonly size: number;
-  /** Milliseconds of the operator's CPU for one event that requires no write: reading, storing and reconciling. */
-  readonly cpuPerEvent: number;
-  readonly disturbance: number;
-}
-
-const batch = 1000;
+/** Changes at a time: no Echo changes twice, because work queues merge the events of a key. */
+const batchOf = (echos: number): number => Math.min(1000, echos);
 /** Before the measurement, so that V8 has compiled the hot code. */
-const warmUpBatches = 5;
-const batches = 20;
+const warmUpEvents = 5000;
+const events = 20_000;
+/** After the last event, for the reconciles that are still under way or queued. */
+const drainMs = 500;
 const timeoutMs = 120_000;
 
-/** Runs the operator with a scripted cluster. @throws TurnError if the operator is late, or writes for an Echo that needs no write */
+/**
+ * Measures the operator's CPU for an event that requires no write, with a scripted cluster: reading, storing and reconciling.
+ *
+ * @param objects how many are cached: half of them Echos, half Jobs
+ * @throws TurnError if the operator is late, or writes for an Echo that needs no write
+ */
 export async function eventCostTurn(
   operator: Operator,
-  size: number,
-  folder: string,
-  interrupted: AbortSignal,
-): Promise<EventCost> {
+  objects: number,
+  { folder, signal: interrupted }: RunContext,
+): Promise<Turn> {
   const late = AbortSignal.timeout(timeoutMs);
   const signal = AbortSignal.any([interrupted, late]);
-  const cluster = await ScriptedCluster.start(size);
+  const echos = objects / 2;
+  const batch = batchOf(echos);
+  const cluster = await ScriptedCluster.start(echos);
+  const change = async (count: number): Promise<void> => {
+    for (let done = 0; done < count; done += batch) await cluster.change(batch, signal);
+  };
   try {
     const kubeconfig = join(folder, 'scripted-cluster.kubeconfig');
     await writeFile(kubeconfig, cluster.kubeconfig);
     const running = await RunningOperator.start(operator, { kubeconfig }, join(folder, `${operator.name}.log`));
     try {
-      for (let done = 0; done < warmUpBatches; done++) await cluster.change(batch, signal);
+      await change(warmUpEvents);
       const others = await watchOthers();
       const before = await cpuSeconds(running.pid);
-      for (let done = 0; done < batches; done++) await cluster.change(batch, signal);
+      await change(events);
+      await delay(drainMs, undefined, { signal });
       const seconds = (await cpuSeconds(running.pid)) - before;
       const [needless] = cluster.needlessWrites;
       if (needless !== undefined) throw new TurnError(`${operator.name} wrote for an unchanged Echo: ${needless}`);
-      return { size, cpuPerEvent: (seconds * 1000) / (batch * batches), disturbance: await others() };
+      return { figures: { eventCpu: (seconds * 1e6) / events }, disturbance: await others() };
     } catch (cause) {
       if (!late.aborted || interrupted.aborted) throw cause;
       throw new TurnError(
-        `${operator.name}: with ${size} Echos cached, it did not handle all changes within ${timeoutMs} ms`,
-        {
-          cause,
-        },
+        `${operator.name}: with ${objects} objects cached, it did not handle all changes within ${timeoutMs} ms`,
+        { cause },
       );
     } finally {
       await running.stop();

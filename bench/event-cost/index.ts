@@ -1,2 +1,2 @@
-/** Measures our operator's cost of an event, with few and with many cached objects. */
-export { type EventCost, eventCostTurn } from './event-cost.ts';
+/** Measures an operator's cost of an event, with few and with many cached objects. */
+export { eventCostTurn } from './event-cost.ts';

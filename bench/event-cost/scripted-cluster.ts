@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Echo } from '../../src/api/index.ts';
 import { echoJob } from '../../src/controllers/echo/echo-job.ts';
@@ -15,26 +16,46 @@ type Resource = 'echos' | 'jobs' | 'pods';
 
 const namespace = 'bench';
 const sentinel = 'sentinel-';
+const sentinelPattern = /sentinel-\d+/;
+/** The resourceVersion of the lists. */
+const firstVersion = 1000;
 const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1' } as const;
 const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList' } as const;
+
+/** What client-go asks to learn the resources of a kind. */
+const discovery: Readonly<Record<string, object>> = {
+  '/apis': {
+    kind: 'APIGroupList',
+    apiVersion: 'v1',
+    groups: ['mmontes.io/v1alpha1', 'batch/v1'].map((groupVersion) => {
+      const [name, version] = groupVersion.split('/');
+      return { name, versions: [{ groupVersion, version }], preferredVersion: { groupVersion, version } };
+    }),
+  },
+  '/apis/mmontes.io/v1alpha1': resourceList('mmontes.io/v1alpha1', 'echos', 'Echo'),
+  '/apis/batch/v1': resourceList('batch/v1', 'jobs', 'Job'),
+};
 
 /** A path of the API, with an optional namespace, name and subresource. */
 const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
 
 /**
- * Simulates an API server with Echos that each have their Job and status, so the operator has nothing to write. A real API server would
- * take minutes to fill, and would use half of the processors to send events.
+ * Simulates an API server with Echos that each have a finished Job and its status, so the operator has nothing to write. A real API server
+ * would take minutes to fill, and would use half of the processors to send events.
  *
- * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has handled all events
- * before.
+ * An event changes the generation of an Echo, so that every operator reconciles it, and its status fits already.
+ *
+ * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has received all events
+ * before, and has reconciled all but those under way. A work queue without order, such as kube-rs's, may still hold some.
  */
 export class ScriptedCluster {
   readonly #server: Server;
   readonly #size: number;
   readonly #watches = new Map<Resource, ServerResponse>();
+  /** By the name of the Echo and of its Job. */
   readonly #sentinels = new Map<string, Echo>();
   readonly #needless: string[] = [];
-  #resourceVersion = 1000;
+  #resourceVersion = firstVersion;
   #changes = 0;
   #jobCreated: ((name: string) => void) | undefined;
 
@@ -76,10 +97,11 @@ export class ScriptedCluster {
     const watch = await this.#watch('echos', signal);
     for (let sent = 0; sent < count; sent++) {
       // With a prime step no Echo changes twice in a batch, and consecutive events are for distant Echos.
-      const echo = this.#echo((this.#changes++ * 7919) % this.#size, ++this.#resourceVersion);
+      const version = ++this.#resourceVersion;
+      const echo = finishedEcho((this.#changes++ * 7919) % this.#size, version, version);
       if (!send(watch, 'MODIFIED', echo)) await once(watch, 'drain', { signal });
     }
-    const last = bareEcho(`${sentinel}${this.#changes}`, ++this.#resourceVersion);
+    const last = bareEcho(`${sentinel}${this.#changes}`, ++this.#resourceVersion, 1);
     this.#sentinels.set(last.metadata.name, last);
     const seen = new Promise<void>((resolve, reject) => {
       this.#jobCreated = (name) => {
@@ -106,12 +128,13 @@ export class ScriptedCluster {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = await text(request);
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
-    const [, resource = '', name] = pathPattern.exec(pathname) ?? [];
-    if (request.method !== 'GET') this.#write(request.method, resource, name, Buffer.concat(chunks), response);
-    else if ((resource === 'echos' || resource === 'jobs' || resource === 'pods') && name === undefined) {
+    const [, resource = '', name = ''] = pathPattern.exec(pathname) ?? [];
+    const found = discovery[pathname];
+    if (found !== undefined) respond(response, 200, found);
+    else if (request.method !== 'GET') this.#write(request.method, resource, name, body, response);
+    else if ((resource === 'echos' || resource === 'jobs' || resource === 'pods') && name === '') {
       this.#read(resource, searchParams, response);
     } else refuse(response, 404, 'NotFound');
   }
@@ -137,55 +160,54 @@ export class ScriptedCluster {
     const to = Math.min(size, from + Number(query.get('limit') ?? size));
     const items: KubeObject[] = [];
     for (let index = from; index < to; index++) {
-      const echo = this.#echo(index, 1000);
-      items.push(resource === 'echos' ? echo : jobOf(echo));
+      const echo = finishedEcho(index, firstVersion, 1);
+      items.push(resource === 'echos' ? echo : jobOf(echo, finished));
     }
     const metadata = {
-      resourceVersion: '1000',
+      resourceVersion: String(firstVersion),
       ...(to < size && { continue: String(to), remainingItemCount: size - to }),
     };
     return { kind: lists[resource], apiVersion: apiVersions[resource], metadata, items };
   }
 
-  #write(verb = '', resource: string, name: string | undefined, body: Buffer, response: ServerResponse): void {
-    const sent = JSON.parse(body.toString()) as KubeObject & { readonly status?: NonNullable<Echo['status']> };
-    const target = name ?? sent.metadata.name;
-    if (!target.startsWith(sentinel)) this.#needless.push(`${verb} ${resource} ${target}`);
-    const resourceVersion = String(++this.#resourceVersion);
-    const echo = this.#sentinels.get(target);
-    if (resource === 'echos' && echo !== undefined) {
-      const patched = {
-        ...echo,
-        metadata: { ...echo.metadata, resourceVersion },
-        ...(sent.status && { status: sent.status }),
-      };
-      this.#sentinels.delete(target);
-      this.#sendEvent('echos', 'MODIFIED', patched);
-      respond(response, 200, patched);
+  #write(verb = '', resource: string, name: string, body: string, response: ServerResponse): void {
+    // client-go sends a Job as protobuf, in which a name is text too.
+    const target = sentinelPattern.exec(`${name} ${body}`)?.[0];
+    const echo = target === undefined ? undefined : this.#sentinels.get(target);
+    if (echo === undefined) {
+      this.#needless.push(`${verb} ${resource} ${name}`);
+      refuse(response, 404, 'NotFound');
       return;
     }
-    const made = { ...sent, metadata: { ...sent.metadata, uid: `uid-of-${resource}-${target}`, resourceVersion } };
-    respond(response, 201, made);
-    if (resource !== 'jobs') return;
-    this.#sendEvent('jobs', 'ADDED', made);
-    this.#jobCreated?.(target);
+    const resourceVersion = String(++this.#resourceVersion);
+    if (resource === 'echos') {
+      const { status } = JSON.parse(body) as Pick<Echo, 'status'>;
+      const patched = { ...echo, metadata: { ...echo.metadata, resourceVersion }, ...(status && { status }) };
+      this.#sendEvent('echos', 'MODIFIED', patched);
+      respond(response, 200, patched);
+    } else if (resource === 'jobs') {
+      const made = jobOf(echo, {});
+      const job = { ...made, metadata: { ...made.metadata, resourceVersion } };
+      respond(response, 201, job);
+      this.#sendEvent('jobs', 'ADDED', job);
+      this.#jobCreated?.(echo.metadata.name);
+    } else {
+      respond(response, 201, { kind: 'Event', apiVersion: 'events.k8s.io/v1', metadata: { name: target, namespace } });
+    }
   }
 
   #sendEvent(resource: Resource, type: string, object: KubeObject): void {
     const watch = this.#watches.get(resource);
     if (watch !== undefined) send(watch, type, object);
   }
-
-  /** Returns the Echo at a resourceVersion. Each version has another annotation. */
-  #echo(index: number, resourceVersion: number): Echo {
-    const bare = bareEcho(`echo-${String(index).padStart(6, '0')}`, resourceVersion);
-    const desired = desiredStatus(echoReasons, bare, outcomeOf(bare, jobOf(bare)), new Date(0));
-    const status = statusPatch(bare.status, desired) as NonNullable<Echo['status']>;
-    return { ...bare, status: withoutNull(status) };
-  }
 }
 
-const bareEcho = (name: string, resourceVersion: number): Echo => ({
+function resourceList(groupVersion: string, name: string, kind: string): object {
+  const resource = { name, singularName: kind.toLowerCase(), namespaced: true, kind, verbs: ['get', 'list', 'watch'] };
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: [resource] };
+}
+
+const bareEcho = (name: string, resourceVersion: number, generation: number): Echo => ({
   apiVersion: apiVersions.echos,
   kind: 'Echo',
   metadata: {
@@ -193,23 +215,34 @@ const bareEcho = (name: string, resourceVersion: number): Echo => ({
     namespace,
     uid: `uid-of-${name}`,
     resourceVersion: String(resourceVersion),
-    generation: 1,
-    creationTimestamp: '2026-01-01T00:00:00Z',
-    annotations: { 'mmontes.io/change': String(resourceVersion) },
+    generation,
+    creationTimestamp: then,
   },
   spec: { message: `Hola, ${name}!` },
 });
 
-function jobOf(echo: Echo): Job {
+const then = '2026-01-01T00:00:00Z';
+
+const finished: Job['status'] = {
+  succeeded: 1,
+  startTime: then,
+  completionTime: then,
+  conditions: [{ type: 'Complete', status: 'True', lastTransitionTime: then }],
+};
+
+/** Returns an Echo whose status fits its generation: its Job has printed the message. */
+function finishedEcho(index: number, resourceVersion: number, generation: number): Echo {
+  const bare = bareEcho(`echo-${String(index).padStart(6, '0')}`, resourceVersion, generation);
+  const desired = desiredStatus(echoReasons, bare, outcomeOf(bare, jobOf(bare, finished)), new Date(then));
+  const status = statusPatch(bare.status, desired) as NonNullable<Echo['status']>;
+  return { ...bare, status: withoutNull(status) };
+}
+
+function jobOf(echo: Echo, status: Job['status']): Job {
   const made = echoJob(echo, podSettings);
-  const { uid } = echo.metadata;
-  return {
-    ...made,
-    apiVersion: apiVersions.jobs,
-    kind: 'Job',
-    metadata: { ...made.metadata, name: echo.metadata.name, uid: `job-${uid}`, resourceVersion: '1000' },
-    status: {},
-  } as Job;
+  const { name, uid } = echo.metadata;
+  const metadata = { ...made.metadata, name, uid: `job-${uid}`, resourceVersion: String(firstVersion) };
+  return { ...made, apiVersion: apiVersions.jobs, kind: 'Job', metadata, status } as Job;
 }
 
 /** Returns the result of a merge patch on an empty object. */

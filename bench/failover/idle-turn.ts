@@ -9,7 +9,7 @@ import { Group } from './group.ts';
 
 /** Counts the requests per hour of three idle replicas of an operator: a leader and two standbys, cold or warm. */
 export async function idleTurn(who: Electing, { plan, folder, signal }: RunContext): Promise<Turn> {
-  const server = await startApiServer(folder, everyRequest);
+  const server = await startApiServer(folder, { auditPolicy: everyRequest });
   const groupOf = (standby: Standby) => new Group(who, standby, server, folder);
   const [cold, warm] = [groupOf('cold'), groupOf('warm')];
   let period: Period;

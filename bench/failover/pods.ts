@@ -24,6 +24,7 @@ export class Pods {
   readonly #on: CrashCluster;
   readonly #name: string;
   readonly #lease: LeaseKey;
+  #lostNode: string | undefined;
 
   constructor(who: Electing, standby: Standby, on: CrashCluster) {
     this.#who = who;
@@ -70,9 +71,20 @@ export class Pods {
     return killedMs;
   }
 
-  /** Deletes the pods, the Echos and the Jobs. */
-  async stop(): Promise<void> {
+  /** Cuts the power of the pod's node, until {@link stop}. @returns when, in milliseconds since 1970 */
+  async loseNode(pod: string): Promise<number> {
+    const { spec } = await this.#on.client.get(Pod, { namespace, name: pod });
+    if (spec?.nodeName === undefined) throw new TurnError(`${pod} has no node`);
+    this.#lostNode = spec.nodeName;
+    const lostMs = Date.now();
+    await this.#on.cluster.killNode(spec.nodeName);
+    return lostMs;
+  }
+
+  /** Starts a lost node again. Deletes the pods, the Echos and the Jobs. */
+  async stop(signal: AbortSignal): Promise<void> {
     const { cluster } = this.#on;
+    if (this.#lostNode !== undefined) await cluster.startNode(this.#lostNode, signal);
     const which = ['--namespace', namespace, '--ignore-not-found'];
     await cluster.kubectl(['delete', 'deployment', this.#name, ...which, '--cascade=foreground', '--timeout=120s']);
     for (const path of ['mmontes.io/v1alpha1/namespaces/bench/echos', 'batch/v1/namespaces/bench/jobs']) {

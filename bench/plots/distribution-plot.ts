@@ -1,4 +1,4 @@
-import { colours, element, faint, otherColour, picture, text } from './svg.ts';
+import { colours, element, faint, legend, otherColour, picture, text } from './svg.ts';
 
 export interface Line {
   readonly name: string;
@@ -38,13 +38,7 @@ export function distributionPlot(title: string, unit: string, lines: readonly Li
       const stroke = colours[name] ?? otherColour;
       return element('polyline', { points: points.join(' '), stroke, 'stroke-width': 2.5, fill: 'none' });
     }),
-    ...lines.flatMap(({ name }, index) => {
-      const at = area.left + index * 160;
-      return [
-        element('rect', { x: at, y: height - 26, width: 18, height: 6, fill: colours[name] ?? otherColour }),
-        text(at + 26, height - 18, name),
-      ];
-    }),
+    ...lines.flatMap(({ name }, index) => legend(name, area.left + index * 160, height - 26)),
   ]);
 }
 

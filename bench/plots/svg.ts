@@ -44,14 +44,22 @@ export function picture(width: number, height: number, title: string, children: 
 export const colours: Readonly<Record<string, string>> = {
   echoperator: '#0072b2',
   'controller-runtime': '#e69f00',
+  'controller-runtime-ryw': '#f0e442',
   'kube-rs': '#009e73',
   'client-node': '#cc79a7',
   unrecorded: '#d55e00',
+  before: '#d55e00',
   ceiling: '#999999',
 };
 
 export const otherColour = '#56b4e9';
 export const faint = '#d0d7de';
+
+/** A contender's colour and name. */
+export const legend = (name: string, x: number, y: number): readonly string[] => [
+  element('rect', { x, y, width: 18, height: 6, fill: colours[name] ?? otherColour }),
+  text(x + 26, y + 8, name),
+];
 
 const rounded = (value: string | number): string =>
   typeof value === 'number' ? String(Math.round(value * 100) / 100) : value;

@@ -7,27 +7,37 @@ test('a run without settings is complete, and a run with QUICK=1 is not', () => 
   expect(isWhole(readPlan({ QUICK: '1' }))).toBe(false);
 });
 
+test.each([{}, { QUICK: '1' }])('the judged number of objects is one of those that are measured: %p', (environment) => {
+  const { cachedObjects, judgedObjects } = readPlan(environment);
+  expect(cachedObjects).toContain(judgedObjects);
+  expect(cachedObjects).toEqual([...cachedObjects].sort((a, b) => a - b));
+});
+
 test('the usual run is published', () => {
-  expect(readPlan({})).toMatchObject({ rounds: 7, burst: 2000, longBurst: 10_000, cached: 10_000 });
+  expect(readPlan({})).toMatchObject({ rounds: 6, burst: 2000, longBurst: 10_000, judgedObjects: 20_000 });
 });
 
 describe('a setting', () => {
   test.each([
     ['ROUNDS', 'rounds'],
     ['BURST', 'burst'],
-    ['STEADY_SECONDS', 'steadySeconds'],
+    ['PACE_SECONDS', 'paceSeconds'],
     ['LONG_ROUNDS', 'longRounds'],
     ['LONG_BURST', 'longBurst'],
-    ['CACHED', 'cached'],
+    ['CACHE_ROUNDS', 'cacheRounds'],
+    ['CURVE_ROUNDS', 'curveRounds'],
+    ['EVENT_COST_ROUNDS', 'eventCostRounds'],
+    ['LIFECYCLE_ROUNDS', 'lifecycleRounds'],
     ['HANDOVER_ROUNDS', 'handoverRounds'],
     ['CRASH_ROUNDS', 'crashRounds'],
+    ['NODE_ROUNDS', 'nodeRounds'],
     ['IDLE_ROUNDS', 'idleRounds'],
     ['OUTSIDE_ROUNDS', 'outsideRounds'],
     ['POSTGRES_WRITERS', 'postgresWriters'],
     ['PETS', 'pets'],
   ])('%s changes that alone, and less of it is no whole run', (variable, field) => {
     expect(readPlan({ [variable]: '1' })).toEqual({ ...readPlan({}), [field]: 1 });
-    expect(isWhole(readPlan({ [variable]: '1' }))).toBe(false);
+    expect(isWhole({ ...readPlan({}), [field]: 0 })).toBe(false);
     expect(isWhole(readPlan({ [variable]: '99999' }))).toBe(true);
   });
 

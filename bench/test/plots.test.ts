@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import { tickFor } from '../plots/curve-plot.ts';
 import { ticksAround } from '../plots/distribution-plot.ts';
-import { barPlot, distributionPlot } from '../plots/index.ts';
+import { barPlot, curvePlot, distributionPlot } from '../plots/index.ts';
 import { openElements } from './markup.ts';
 
 const same = (median: number) => ({ median, low: median, high: median, count: 7, coverage: 0.98 });
@@ -34,6 +35,30 @@ describe('a bar plot', () => {
 
   test('can be drawn if every value is 0', () => {
     expect(barPlot('Nothing', [{ name: 'kube-rs', estimate: same(0) }], 0)).not.toMatch(/NaN|Infinity/);
+  });
+});
+
+describe('a plot of curves', () => {
+  test('has a line per contender within the picture, whose x is logarithmic and whose y starts at zero', () => {
+    const points = [1000, 10_000, 100_000].map((x) => ({ x, y: x / 1000 }));
+    const plot = curvePlot('Start', 'objects', [{ name: 'kube-rs', points }]);
+    expect(openElements(plot)).toEqual([]);
+    const [[first = [], second = [], third = []] = []] = [...plot.matchAll(/points="([^"]+)"/g)].map(([, line = '']) =>
+      line.split(' ').map((point) => point.split(',').map(Number)),
+    );
+    expect((third[0] ?? 0) - (second[0] ?? 0)).toBeCloseTo((second[0] ?? 0) - (first[0] ?? 0), 0);
+    expect(third[1]).toBe(44);
+    for (const [x = -1, y = -1] of [first, second, third]) expect(Math.min(x, y, 720 - x, 320 - y)).toBeGreaterThan(0);
+  });
+
+  test('can be drawn for one number of objects, and if every value is 0', () => {
+    expect(curvePlot('Nothing', 'objects', [{ name: 'kube-rs', points: [{ x: 5, y: 0 }] }])).not.toMatch(
+      /NaN|Infinity/,
+    );
+  });
+
+  test('has ticks of 1, 2 or 5 times a power of ten', () => {
+    expect([0.4, 4, 26, 50, 51, 5000].map(tickFor)).toEqual([0.1, 1, 10, 10, 20, 1000]);
   });
 });
 

@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { perEcho, readRequests, readRequestsFor } from '../requests.ts';
+import { perEcho, readRequests, readRequestsFor, readWatches } from '../requests.ts';
 
 interface Request {
   readonly verb: string;
   readonly resource: string;
-  readonly name: string;
+  readonly name?: string;
   readonly from: number;
   readonly to: number;
   readonly userAgent?: string;
@@ -41,11 +41,15 @@ test("the operator's requests are counted by verb and resource, and timed from t
     { verb: 'create', resource: 'events', name: 'burst-2.1f', from: 16, to: 18 },
     { verb: 'get', resource: 'jobs', name: 'burst-2', from: 18, to: 30 },
     { verb: 'create', resource: 'jobs', name: 'steady-1', from: 40, to: 41 },
+    { verb: 'watch', resource: 'jobs', from: 41, to: 42 },
   ];
   await withAuditLog(requests, async (log) => {
     const counted = await readRequests(log, 'burst-');
     expect(counted.seconds).toBe(8);
     expect(perEcho(counted, 2)).toBe('create events 0.5, create jobs 1, get jobs 0.5, patch echos/status 0.5');
+    const jobs = await readRequests(log, 'burst-', 'create jobs');
+    expect(await readWatches(log)).toBe(1);
+    expect(jobs).toEqual({ counts: new Map([['create jobs', 2]]), seconds: 5 });
   });
 });
 

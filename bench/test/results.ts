@@ -17,6 +17,5 @@ export const resultsOf = (rounds: readonly Round[], more: Partial<Results> = {})
   plan: readPlan({}),
   rounds,
   voidRounds: [],
-  eventCosts: [],
   ...more,
 });

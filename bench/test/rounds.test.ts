@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Operator } from '../operators.ts';
+import { pacesOf } from '../paces.ts';
 import type { Round, VoidRound } from '../results.ts';
-import { differenceOf, inOrder, type RoundsTaken, takeRound, takingPart } from '../rounds.ts';
+import { differenceOf, inOrder, type RoundsTaken, takeRound, takesPart } from '../rounds.ts';
 import { TurnError } from '../running-operator.ts';
 import { turn } from './results.ts';
 
@@ -9,14 +9,15 @@ test('every other round is reversed', () => {
   expect([0, 1, 2].map((round) => inOrder(['a', 'b', 'c'], round).join(''))).toEqual(['abc', 'cba', 'abc']);
 });
 
-test('the client-node peer takes part only in the first rounds', () => {
-  const operators: readonly Operator[] = (['echoperator', 'client-node'] as const).map((name) => ({
-    name,
-    command: [name],
-    environment: {},
-  }));
-  const names = [0, 1, 2].map((round) => takingPart(operators, round, 2).map(({ name }) => name));
-  expect(names).toEqual([['echoperator', 'client-node'], ['echoperator', 'client-node'], ['echoperator']]);
+test('a contender with its own number of rounds takes part only in the first ones', () => {
+  const plan = { someRounds: { 'client-node': 2 } } as const;
+  expect([0, 1, 2].map((round) => takesPart('client-node', round, plan))).toEqual([true, true, false]);
+  expect(takesPart('kube-rs', 99, plan)).toBe(true);
+});
+
+test('the paces are parts of the rate of the slower peer, and none without a peer', () => {
+  expect(pacesOf(125)).toEqual({ 30: 38, 60: 75, 90: 113 });
+  expect(pacesOf(undefined)).toEqual({});
 });
 
 /** Keeps what was taken. Repeats once. */
@@ -43,10 +44,10 @@ describe('a round', () => {
     const taken = new Taken();
     const disturbances = [0.2, 0.3, 0.4, 0];
     const take = async () => turn({}, { disturbance: disturbances.shift() ?? 1 });
-    await takeRound('load', 'round 1', [['echoperator', take]], taken);
+    await takeRound({ scenario: 'load' }, 'round 1', [['echoperator', take]], taken);
     expect(taken.counted.map(({ turns }) => turns.echoperator?.disturbance)).toEqual([0.3]);
-    await takeRound('load', 'round 2', [['echoperator', take]], taken);
-    await takeRound('load', 'round 3', [['echoperator', take]], taken);
+    await takeRound({ scenario: 'load' }, 'round 2', [['echoperator', take]], taken);
+    await takeRound({ scenario: 'load' }, 'round 3', [['echoperator', take]], taken);
     expect(taken.counted.map(({ turns }) => turns.echoperator?.disturbance)).toEqual([0.3, 0.4, 0]);
   });
 
@@ -54,7 +55,7 @@ describe('a round', () => {
     const taken = new Taken();
     const fail = async () => Promise.reject(new TurnError('no Jobs'));
     await takeRound(
-      'load',
+      { scenario: 'load' },
       'round 1',
       [
         ['ceiling', async () => turn({})],
