@@ -75,6 +75,29 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
     // A release does not conflict with itself, even under another name for its objects.
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
   });
+
+  const namespaced = { release: 'part', values: { scope: { namespaced: true } }, flags: ['--skip-crds'] };
+
+  test('by a release that watches every namespace is rejected after one with scope.namespaced', async () => {
+    const helm = await helmOf(name);
+    await upgrade(helm, { ...namespaced, namespace: second });
+    expect(await refusal(upgrade(helm, { release: 'whole', namespace: first }))).toContain(
+      `release "part" in namespace "${second}" already watches namespace "${second}"`,
+    );
+  });
+
+  test('by a release with scope.namespaced cannot be seen after one that watches every namespace, and the notes name a command that shows it', async () => {
+    const helm = await helmOf(name);
+    await upgrade(helm, { release: 'whole', namespace: first });
+    const notes = await (await helmOf('helm4')).notes(namespaced.values, { namespace: second, dryRun: 'server' });
+    await upgrade(helm, { ...namespaced, namespace: second });
+    const [, arguments_ = ''] = /kubectl (get clusterrolebindings .*)$/m.exec(notes) ?? [];
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const { stdout } = await execa(kubectl, [...arguments_.split(' '), '--output=name'], {
+      env: { KUBECONFIG: cluster.kubeconfig },
+    });
+    expect(stdout).toBe(`clusterrolebinding.rbac.authorization.k8s.io/whole-echoperator.${first}`);
+  });
 });
 
 describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {

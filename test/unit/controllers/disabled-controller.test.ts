@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer, PodSet } from '../../../src/api/index.ts';
-import { disabledMessage } from '../../../src/controllers/disabled-controller.ts';
+import { disabledMessage, OverwrittenReports } from '../../../src/controllers/disabled-controller.ts';
 
 describe('the message of an object whose controller is disabled', () => {
   const setting = 'controllers.bookStore.enabled';
@@ -37,5 +37,39 @@ describe('the message of an object whose controller is disabled', () => {
     const others = { finalizers: ['example.com/other'], deletionTimestamp };
     expect(ofShop(others)).not.toContain('waits');
     expect(disabledMessage(PodSet, object(others), { setting })).not.toContain('waits');
+  });
+});
+
+describe('a report that another operator overwrites', () => {
+  const report = { key: 'default/shop', uid: 'a' };
+  const minute = 60_000;
+
+  test('is written again after a minute, and then after twice as long, up to a day', () => {
+    const reports = new OverwrittenReports();
+    // An object of which this process has reported nothing was reconciled before the controller was disabled.
+    expect(reports.pause(report, 0)).toEqual({ pauseMs: 0, isFirst: false });
+    reports.reported(report);
+    expect(reports.pause(report, 1000)).toEqual({ pauseMs: minute, isFirst: true });
+    // An event of the other operator does not end the pause.
+    expect(reports.pause(report, 1000 + 0.75 * minute)).toEqual({ pauseMs: 0.25 * minute, isFirst: false });
+    expect(reports.pause(report, 1000 + minute).pauseMs).toBe(0);
+    for (const pauseMs of [2, 4, 8].map((minutes) => minutes * minute)) {
+      reports.reported(report);
+      expect(reports.pause(report, 5000)).toEqual({ pauseMs, isFirst: false });
+    }
+    for (let times = 0; times < 20; times += 1) {
+      reports.reported(report);
+      reports.pause(report, 5000);
+    }
+    expect(reports.pause(report, 5000).pauseMs).toBe(24 * 60 * minute);
+  });
+
+  test('is written at once on a new object with the same name', () => {
+    const reports = new OverwrittenReports();
+    reports.reported(report);
+    expect(reports.pause(report, 0).pauseMs).toBe(minute);
+    expect(reports.pause({ ...report, uid: 'b' }, 0).pauseMs).toBe(0);
+    reports.forget(report.key);
+    expect(reports.pause(report, 0).pauseMs).toBe(0);
   });
 });
