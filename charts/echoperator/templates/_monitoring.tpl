@@ -13,12 +13,18 @@ are the original chart's.
 
 {{/*
 Not empty if the chart creates ServiceMonitors. `auto` creates none where that would fail: the cluster does not serve the kind, or
-lacks the namespace. Nor does it if there are PodMonitors, because Prometheus would scrape the same metrics twice.
+lacks the namespace, or with scope.namespaced it is not the release's, in which who installs the release may create nothing. Nor does it
+if there are PodMonitors, because Prometheus would scrape the same metrics twice.
 */}}
 {{- define "echoperator.hasServiceMonitor" -}}
 {{- $mode := include "echoperator.serviceMonitorMode" . -}}
 {{- if eq $mode "always" }}true{{ end }}
-{{- if and (eq $mode "auto") (not .Values.metrics.podMonitor.enabled) (include "echoperator.servesServiceMonitors" .) (not (include "echoperator.lacksMonitoringNamespace" .)) }}true{{ end }}
+{{- if and (eq $mode "auto") (not .Values.metrics.podMonitor.enabled) (include "echoperator.servesServiceMonitors" .) (not (include "echoperator.monitorsElsewhere" .)) (not (include "echoperator.lacksMonitoringNamespace" .)) }}true{{ end }}
+{{- end }}
+
+{{/* Not empty if the namespace of the ServiceMonitors is outside of the namespaces of a release with scope.namespaced. */}}
+{{- define "echoperator.monitorsElsewhere" -}}
+{{- if and .Values.scope.namespaced (ne .Release.Namespace (include "echoperator.monitorNamespace" (list . .Values.metrics.serviceMonitor))) }}true{{ end }}
 {{- end }}
 
 {{/* Not empty if the chart creates PodMonitors. */}}
