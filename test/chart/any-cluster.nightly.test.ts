@@ -90,6 +90,23 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
     expect(notes).toContain('created no ServiceMonitor, because its namespace "observability" does not exist');
   });
 
+  test('what else the values ask for is left out too if its namespace is missing, and the notes say so', async () => {
+    const values = {
+      monitoring: { namespace: 'observability' },
+      metrics: {
+        podMonitor: { enabled: true },
+        prometheusRule: { enabled: true, namespace: 'rules' },
+        dashboards: { enabled: true },
+      },
+    };
+    await upgrade(helm, { namespace: first, values });
+    const notes = await helm.notes(values, { namespace: first, dryRun: 'server' });
+    expect(notes).toContain('created no PodMonitor, because its namespace "observability" does not exist');
+    expect(notes).toContain('created no PrometheusRule, because its namespace "rules" does not exist');
+    expect(notes).toContain('created no dashboards, because their namespace "observability" does not exist');
+    expect(notes).not.toContain('created no ServiceMonitor');
+  });
+
   test('the ServiceMonitor is in another namespace that exists, and leaves it with the value', async () => {
     await upgrade(helm, { namespace: first, values: { monitoring: { namespace: second } } });
     expect(await monitors(second)).toEqual([`demo-echoperator.${first}`]);
