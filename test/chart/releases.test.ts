@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import { PodSet } from '../../src/api/index.ts';
-import { SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
+import { NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
@@ -133,6 +133,16 @@ describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
     await upgrade(await helmOf(name, await earlierChart(defaults)), { namespace: first });
     await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
     expect(await controllersOf(first)).toBe('echo,podSet');
+  });
+
+  test('with --reuse-values keeps a pet store without TLS and NetworkPolicy, which the earlier chart had no switches for', async () => {
+    const petstore = { enabled: true, tls: { existingSecret: '', secretName: '' }, networkPolicy: { from: [] } };
+    const pet = { tls: { enabled: false, existingSecret: '', caSecret: '' } };
+    await upgrade(await helmOf(name, await earlierChart({ ...originalDefaults, petstore, pet })), { namespace: first });
+    await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
+    const { spec } = await cluster.client.get(StatefulSet, { namespace: first, name: 'demo-echoperator-petstore' });
+    expect(JSON.stringify(spec)).not.toContain('TLS');
+    expect((await cluster.client.list(NetworkPolicy, { namespace: first })).items).toEqual([]);
   });
 
   test('with --reset-then-reuse-values keeps on what was switched on', async () => {
