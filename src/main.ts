@@ -4,7 +4,7 @@ import { type Config, ConfigError, readConfig } from './config.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from './crds.ts';
 import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
-import { fieldManager, run } from './runner.ts';
+import { controllerDisabled, fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';
 import { LeadershipLostError } from './runtime/leader-election/index.ts';
@@ -87,8 +87,16 @@ async function runCommand(
   try {
     if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limitedSignal);
     else if (command === 'delete-crds') await deleteCustomResourceDefinitions(client, kinds, log, limitedSignal);
-    else
-      await checkUninstall(client, kindsWithFinalizer, { namespaces: config.watchNamespaces, signal: limitedSignal });
+    else {
+      const { watchNamespaces: namespaces, namespace, helmRelease: name } = config;
+      const release = name === undefined ? undefined : { name, namespace };
+      await checkUninstall(client, kindsWithFinalizer, {
+        namespaces,
+        release,
+        disabledReason: controllerDisabled,
+        signal: limitedSignal,
+      });
+    }
   } finally {
     await client.close();
   }

@@ -13,10 +13,11 @@ import {
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 import { allow, type PolicyRule } from './permissions.ts';
 
-const reason = 'ControllerDisabled';
+/** The reason of `Ready` of an object whose controller is disabled. */
+export const controllerDisabled = 'ControllerDisabled';
 
 const reasons = defineReasons({
-  [reason]: { ready: 'False', event: 'Warning', meaning: 'The controller of this kind is disabled.' },
+  [controllerDisabled]: { ready: 'False', event: 'Warning', meaning: 'The controller of this kind is disabled.' },
 });
 
 /**
@@ -49,7 +50,7 @@ export function addDisabledController(
       const message = disabledMessage(kind, object, options);
       const reported = findCondition(object.status?.conditions, 'Ready');
       const report = { key: keyString(key), uid: object.metadata.uid };
-      if (reported?.reason !== reason) {
+      if (reported?.reason !== controllerDisabled) {
         const { pauseMs, isFirst } = reports.pause(report, Date.now());
         if (isFirst) {
           context.log.warn(
@@ -60,12 +61,13 @@ export function addDisabledController(
         if (pauseMs > 0) return requeueAfter(pauseMs);
       }
       // Keep `status.observedGeneration`: it belongs to the status that the kind's own controller has written.
-      const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
+      const { conditions } = desiredStatus(reasons, object, { reason: controllerDisabled, message }, new Date());
       const written = await patchStatusIfPresent(context.client, kind, object, { conditions: [...(conditions ?? [])] });
       reports.reported(report);
       // The message changes when a deletion begins to wait.
-      if (written === undefined || (reported?.reason === reason && reported.message === message)) return done;
-      reporter.recordEvent(object, { type: 'Warning', reason, note: message }, context);
+      if (written === undefined || (reported?.reason === controllerDisabled && reported.message === message))
+        return done;
+      reporter.recordEvent(object, { type: 'Warning', reason: controllerDisabled, note: message }, context);
       return done;
     },
   });

@@ -26,6 +26,12 @@ describe('the notes', () => {
     expect(said).toContain('Echo: controllers.echo.enabled\n');
   });
 
+  it('show the command that uninstalls without the check', async () => {
+    const command = 'helm uninstall demo --namespace operators --no-hooks';
+    expect(await notes()).toContain(command);
+    expect(await notes({ uninstallCheck: { enabled: false } })).not.toContain(command);
+  });
+
   it('show the command that deletes what an uninstallation keeps', async () => {
     expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
   });

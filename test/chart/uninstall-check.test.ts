@@ -19,6 +19,7 @@ describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name
           { name: 'NAMESPACE', value: 'operators' },
           { name: 'ENV', value: 'production' },
           { name: 'LOG_LEVEL', value: 'warn' },
+          { name: 'HELM_RELEASE', value: 'demo' },
           { name: 'WATCH_NAMESPACES', value: 'team-a,team-b' },
         ],
       },

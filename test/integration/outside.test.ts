@@ -191,6 +191,8 @@ describe('check-uninstall', () => {
     operatorCommand(['check-uninstall'], {
       KUBECONFIG: cluster.kubeconfig,
       WATCH_NAMESPACES: watched,
+      NAMESPACE: 'ops',
+      HELM_RELEASE: 'demo',
       LOG_LEVEL: 'info',
     });
 
@@ -203,8 +205,8 @@ describe('check-uninstall', () => {
     await create('held', ['example.com/others', postgresWriterFinalizer]);
     const { exitCode, stderr } = await check(namespace);
     expect(exitCode).toBe(1);
-    expect(stderr).toContain(`  postgreswriters.demo.yash.com ${namespace}/held\n`);
-    expect(stderr).not.toContain('/free');
+    expect(stderr).toContain(`  kubectl delete --namespace ${namespace} postgreswriters.demo.yash.com held\n`);
+    expect(stderr).toContain('Then uninstall again: helm uninstall demo --namespace ops\n');
     const elsewhere = await cluster.namespace();
     expect((await check(elsewhere)).exitCode).toBe(0);
     await cluster.client.patch(
