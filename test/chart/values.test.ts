@@ -106,6 +106,7 @@ describe.each(helmNames)('values, by %s', (name) => {
       'controllers.postgresWriter.enabled',
       'postgresWriter.credentials.existingSecret',
     ],
+    [{ crds: { keep: false }, uninstallCheck: { enabled: false } }, 'crds.keep', 'uninstallCheck.enabled'],
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
     [
