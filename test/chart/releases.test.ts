@@ -72,6 +72,12 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
     for (const other of [sameName, sameNamespace, list]) expect(await refusal(upgrade(helm, other))).toContain(words);
     expect(await refusal(helm.render({ ...sameName, dryRun: 'server' }))).toContain(words);
     expect((await helm.render(sameName)).all('Deployment')).toHaveLength(1);
+    // Without that release, for example if only its namespace was deleted, the message's command goes on.
+    const [, ...command] =
+      /If that release no longer exists: (kubectl) (delete) (\S+) (\S+)$/m.exec(
+        await refusal(upgrade(helm, sameName)),
+      ) ?? [];
+    expect(command).toEqual(['kubectl', 'delete', 'clusterrole,clusterrolebinding', `whole-echoperator.${first}`]);
     // A release does not conflict with itself, even under another name for its objects.
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
   });

@@ -62,7 +62,8 @@ describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name
 
   it('looks in every namespace if CustomResourceDefinitions are deleted afterwards, with every object in the cluster', async () => {
     const env = async (values: object) =>
-      (await render({ watchNamespaces: ['team-a'], ...values })).one('Job', job).spec!.template.spec!.containers[0]!.env;
+      (await render({ watchNamespaces: ['team-a'], ...values })).one('Job', job).spec!.template.spec!.containers[0]!
+        .env;
     const everywhere = { name: 'WATCH_NAMESPACES', value: '' };
     expect(await env({ crds: { keep: false } })).toContainEqual(everywhere);
     expect(await env({ crds: { keep: true } })).not.toContainEqual(everywhere);
