@@ -70,4 +70,15 @@ describe('versions', () => {
     const manifest = JSON.parse(await readFile(join(chart, '../../package.json'), 'utf8'));
     expect({ version, appVersion }).toEqual({ version: manifest.version, appVersion: manifest.version });
   });
+
+  it('of Kubernetes that the chart names are those that the tests run', async () => {
+    const { kubeVersion, annotations } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8'));
+    const tested = async (group: string): Promise<string | undefined> => {
+      const modules = await readFile(join(chart, `../../tools/programs/${group}/go.mod`), 'utf8');
+      return /k8s\.io\/kubernetes v(\d+\.\d+)\./.exec(modules)?.[1];
+    };
+    const [oldest, newest] = [await tested('kubernetes-oldest'), await tested('kubernetes')];
+    expect(kubeVersion).toBe(`>=${oldest}.0-0`);
+    expect(annotations['echoperator.github.io/tested-kubernetes']).toBe(`${oldest}, ${newest}`);
+  });
 });
