@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
-const originalValues = `--values=${join(import.meta.dirname, 'original-values.yaml')}`;
+const originalValues = `--values=${join(import.meta.dirname, '../../examples/values/original.yaml')}`;
 
 /** Gives an account the rights in these namespaces that the page names. It may do nothing outside of them. */
 async function createInstaller(namespaces: readonly string[]): Promise<string> {

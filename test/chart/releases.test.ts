@@ -107,7 +107,7 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
 });
 
 describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
-  const original = parse(readFileSync(join(import.meta.dirname, 'original-values.yaml'), 'utf8'));
+  const original = parse(readFileSync(join(import.meta.dirname, '../../examples/values/original.yaml'), 'utf8'));
   const { fullnameOverride: _, ...originalDefaults } = original;
   const on = { controllers: { echo: { enabled: true }, podSet: { enabled: true } } };
   const others = Object.fromEntries(

@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { chart, Helm, HelmError, helmNames } from './helm.ts';
 
-const originalValues = join(import.meta.dirname, 'original-values.yaml');
+const originalValues = join(import.meta.dirname, '../../examples/values/original.yaml');
 
 const leaderElection = (times: object) => ({ ha: { leaderElection: times } });
 

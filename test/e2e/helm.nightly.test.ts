@@ -31,7 +31,7 @@ test('an installation over the original CRDs and Echos, with the original values
   const before = await uids();
   // The file's image comes from a registry that is not here.
   const image = 'image.repository=ghcr.io/echoperator/echoperator,image.pullPolicy=IfNotPresent';
-  release = await Release.install(cluster, ['--values', join(root, 'test/chart/original-values.yaml'), '--set', image]);
+  release = await Release.install(cluster, ['--values', join(root, 'examples/values/original.yaml'), '--set', image]);
   await printed('hello-world');
   expect(await cluster.logOf('hello-world', namespace)).toBe('Hola, 世界!\n');
   expect(await uids()).toEqual(before);
