@@ -41,7 +41,7 @@ async function main(): Promise<void> {
   await writeFile(join(root, files[0]), releasedChangelog(changelog ?? '', version, new Date()));
   await writeFile(join(root, files[1]), chartWithVersion(chart ?? '', version));
   await execa('npm', ['run', '--silent', 'generate'], { cwd: root, stdio: 'inherit' });
-  await execa('git', ['add', '--all'], { cwd: root });
+  await execa('git', ['add', '--update'], { cwd: root });
 }
 
 if (import.meta.main) await main();
