@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { chart } from './helm.ts';
+import { chart, Helm } from './helm.ts';
 import { documentedValues, readReadme, readValues, withTable } from './values-table.ts';
 
 /** The parts of a JSON Schema that are needed to find a key. */
@@ -47,6 +47,16 @@ describe('every value', () => {
     );
     expect(unknown).toEqual([]);
   });
+});
+
+it('the README lists every ServiceAccount that needs a role with rbac.create=false', async () => {
+  const listed = [...(await readReadme()).matchAll(/^\| FULLNAME(?:`(-[a-z-]+)`)?[ ,]/gm)].map(
+    ([, suffix = '']) => suffix,
+  );
+  const values = { rbac: { create: false }, crds: { keep: false } };
+  const rendering = await (await Helm.find('helm4')).render({ values });
+  const accounts = rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name);
+  expect(listed.map((suffix) => `demo-echoperator${suffix}`).sort()).toEqual(accounts.sort());
 });
 
 describe('the table of values', () => {

@@ -40,6 +40,7 @@ describe('the notes', () => {
     expect(await notes()).toContain('kubectl --namespace operators get lease demo-echoperator');
     const said = await notes({ watchNamespaces: ['team-a', 'team-b'] });
     expect(said).toContain('watches only these namespaces: team-a, team-b.');
+    expect(said).toContain('Before you remove one, delete its Pets, PostgresWriters and BookStores');
     expect(said).toContain('kubectl --namespace team-a logs job/hello');
     expect(said).not.toMatch(/namespace:? default/);
   });
