@@ -1,13 +1,14 @@
 import { ApiError, resourceName } from './runtime/client/index.ts';
-import { type Client, type Kind, keyOf, keyString } from './runtime/index.ts';
+import type { ReportingObject } from './runtime/controller/index.ts';
+import { type Client, findCondition, type Kind } from './runtime/index.ts';
 
 /** A kind whose objects have a finalizer that only the operator removes. */
 export interface KindWithFinalizer {
-  readonly kind: Kind;
+  readonly kind: Kind<ReportingObject>;
   readonly finalizer: string;
 }
 
-/** Objects exist that could not be deleted without the operator. The message lists them. */
+/** Objects exist, or may exist, that could not be deleted without the operator. The message lists them and says what to do. */
 export class StillNeededError extends Error {
   override readonly name = 'StillNeededError';
 }
@@ -17,52 +18,110 @@ const pageSize = 500;
 /** Nobody reads a longer list. */
 const maxListed = 100;
 
+/** What to check, and the release for the commands in the message. */
+export interface UninstallCheck {
+  /** The namespaces to check. Absent: all. */
+  readonly namespaces: readonly string[] | undefined;
+  /** The release that Helm would uninstall. Absent: unknown. */
+  readonly release: { readonly name: string; readonly namespace: string } | undefined;
+  /** The reason of `Ready` of an object whose controller is disabled. The message quotes what such a condition says. */
+  readonly disabledReason: string;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not serve
  * has no objects.
  *
- * @param options.namespaces the namespaces to check. Default: all.
- * @throws StillNeededError if such an object exists; ApiError and NoResponseError as every request.
+ * @throws StillNeededError if such an object exists, or if a namespace of `namespaces` may not be listed; ApiError and NoResponseError as
+ *   every request.
  */
 export async function checkUninstall(
   client: Client,
   kindsWithFinalizer: readonly KindWithFinalizer[],
-  { namespaces, signal }: { readonly namespaces: readonly string[] | undefined; readonly signal: AbortSignal },
+  { namespaces, release, disabledReason, signal }: UninstallCheck,
 ): Promise<void> {
-  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
-  const found: string[] = [];
+  const found: Found[] = [];
+  const forbidden = new Set<string>();
   for (const guarded of kindsWithFinalizer) {
-    for (const scope of scopes) found.push(...(await objectsOf(client, guarded, { ...scope, signal })));
+    for (const namespace of namespaces ?? [undefined]) {
+      try {
+        const scope = { ...(namespace !== undefined && { namespace }), signal };
+        found.push(...(await objectsOf(client, guarded, { disabledReason, scope })));
+      } catch (error) {
+        if (namespace === undefined || !(error instanceof ApiError && error.code === 403)) throw error;
+        forbidden.add(namespace);
+      }
+    }
   }
-  if (found.length === 0) return;
-  const listed = found.slice(0, maxListed).map((line) => `  ${line}`);
-  if (found.length > maxListed) listed.push(`  and ${found.length - maxListed} more`);
-  throw new StillNeededError(
-    [
-      'the operator is still needed: these objects have a finalizer that only the operator removes.',
-      ...listed,
-      'Delete them first. To keep them for a later installation: helm uninstall --no-hooks',
-    ].join('\n'),
+  if (found.length === 0 && forbidden.size === 0) return;
+  const uninstall =
+    release === undefined ? 'helm uninstall' : `helm uninstall ${release.name} --namespace ${release.namespace}`;
+  const lines = [
+    ...(found.length > 0 ? linesOf(found, uninstall) : []),
+    ...[...forbidden].map(
+      (namespace) =>
+        `may not list the objects in the namespace "${namespace}". If it was deleted, so were its objects and the operator's Role.`,
+    ),
+    ...(forbidden.size > 0
+      ? [`If nothing else is listed here, go on without this check: ${uninstall} --no-hooks`]
+      : []),
+  ];
+  throw new StillNeededError(lines.join('\n'));
+}
+
+/** An object with a finalizer of the operator. */
+interface Found {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+  /** The message of an object whose controller is disabled. */
+  readonly disabled: string | undefined;
+}
+
+function linesOf(found: readonly Found[], uninstall: string): readonly string[] {
+  const deletions = Map.groupBy(
+    found.slice(0, maxListed),
+    ({ kind, namespace }) => `  kubectl delete --namespace ${namespace} ${resourceName(kind)}`,
   );
+  const disabled = new Map(found.flatMap((each) => (each.disabled ? [[each.kind.kind, each.disabled]] : [])));
+  return [
+    'the operator is still needed: it must remove its finalizer from some objects. These commands delete them:',
+    ...[...deletions].map(([command, objects]) => [command, ...objects.map(({ name }) => name)].join(' ')),
+    ...(found.length > maxListed ? [`  and ${found.length - maxListed} more`] : []),
+    ...[...disabled.values()].map((message) => `But ${message}`),
+    `Then uninstall again: ${uninstall}`,
+    `To keep the objects for a later installation: ${uninstall} --no-hooks`,
+  ];
 }
 
 async function objectsOf(
   client: Client,
   { kind, finalizer }: KindWithFinalizer,
-  scope: { readonly namespace?: string; readonly signal: AbortSignal },
-): Promise<readonly string[]> {
-  const lines: string[] = [];
+  {
+    disabledReason,
+    scope,
+  }: {
+    readonly disabledReason: string;
+    readonly scope: { readonly namespace?: string; readonly signal: AbortSignal };
+  },
+): Promise<readonly Found[]> {
+  const found: Found[] = [];
   try {
     for (let token: string | undefined, first = true; first || token; first = false) {
       const options = { ...scope, limit: pageSize, ...(token && { continue: token }) };
-      const { items, metadata } = await client.listMetadata(kind, options);
-      const held = items.filter((object) => object.metadata.finalizers?.includes(finalizer));
-      lines.push(...held.map((object) => `${resourceName(kind)} ${keyString(keyOf(object))}`));
+      const { items, metadata } = await client.list(kind, options);
+      for (const { metadata, status } of items) {
+        if (!metadata.finalizers?.includes(finalizer)) continue;
+        const ready = findCondition(status?.conditions, 'Ready');
+        const disabled = ready?.reason === disabledReason ? ready.message : undefined;
+        found.push({ kind, namespace: metadata.namespace ?? '', name: metadata.name, disabled });
+      }
       token = metadata.continue;
     }
   } catch (error) {
     if (error instanceof ApiError && error.code === 404) return [];
     throw error;
   }
-  return lines;
+  return found;
 }

@@ -143,6 +143,8 @@ export interface Config {
     /** PSQL_STATEMENT_TIMEOUT_SECONDS */
     readonly statementTimeoutSeconds: number;
   };
+  /** HELM_RELEASE: the release that `check-uninstall` names in its commands. Absent: unknown. */
+  readonly helmRelease: string | undefined;
   /** KUBECONFIG: absent in a pod, which uses its service account. */
   readonly kubeconfig: string | undefined;
 }
@@ -312,6 +314,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       PSQL_TABLES: tables({ default: undefined }),
       PSQL_CONNECT_TIMEOUT_SECONDS: seconds({ default: 5 }),
       PSQL_STATEMENT_TIMEOUT_SECONDS: seconds({ default: 5 }),
+      HELM_RELEASE: dnsSubdomain({ default: undefined }),
       KUBECONFIG: text({ default: undefined }),
     },
     ConfigError,
@@ -383,6 +386,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       connectTimeoutSeconds: values.PSQL_CONNECT_TIMEOUT_SECONDS,
       statementTimeoutSeconds: values.PSQL_STATEMENT_TIMEOUT_SECONDS,
     },
+    helmRelease: values.HELM_RELEASE,
     kubeconfig: values.KUBECONFIG,
   };
 }

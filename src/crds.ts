@@ -11,23 +11,48 @@ import { CustomResourceDefinition } from './runtime/kinds/index.ts';
 
 const pollMs = 200;
 
+/** The annotation of a definition with the version of the operator that it belongs to. */
+const versionAnnotation = 'echoperator.github.io/version';
+
+/** The version of a program that runs from source. */
+export const unreleased = 'dev';
+
+/** The kind's definition as this version of the operator applies it. */
+export function definitionOf(
+  kind: CustomKind,
+  version: string,
+): ReturnType<typeof customResourceDefinition> & { readonly metadata: { readonly name: string } } {
+  const definition = customResourceDefinition(kind);
+  if (version === unreleased) return definition;
+  const metadata = { ...definition.metadata, annotations: { [versionAnnotation]: version } };
+  return { ...definition, metadata };
+}
+
 /**
  * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve the
- * objects a moment later.) Existing objects do not change. Needs get, create and patch on these CustomResourceDefinitions.
+ * objects a moment later.) Existing objects do not change. A definition that a newer version of the operator has applied stays: an older
+ * one would remove fields of stored objects that releases of the newer version use. Needs get, create and patch on these
+ * CustomResourceDefinitions.
  *
+ * @param options.version this operator's version; {@link unreleased} replaces every definition
  * @throws ApiError if the API server refuses one; an Error with the definition's state if the signal ends the wait.
  */
 export async function applyCustomResourceDefinitions(
   client: Client,
   kinds: readonly CustomKind[],
-  log: Logger,
-  signal: AbortSignal,
+  { version, log, signal }: { readonly version: string; readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
   for (const kind of kinds) {
+    const manifest = definitionOf(kind, version);
+    const { name } = manifest.metadata;
+    const installed = version === unreleased ? undefined : await installedVersion(client, name, signal);
+    if (installed !== undefined && isNewer(installed, version)) {
+      log.warn({ crd: name, installed }, 'a newer version of the operator has applied this definition: it stays');
+      continue;
+    }
     // Force: helm, kubectl or an older release may own fields of the definition, which is ours.
-    const manifest = customResourceDefinition(kind);
     await client.apply(CustomResourceDefinition, manifest, { force: true, signal });
-    log.info({ crd: manifest.metadata.name }, 'applied');
+    log.info({ crd: name }, 'applied');
   }
   for (const kind of kinds) {
     const { metadata } = customResourceDefinition(kind);
@@ -35,6 +60,29 @@ export async function applyCustomResourceDefinitions(
     log.info({ crd: metadata.name }, 'established');
   }
 }
+
+async function installedVersion(client: Client, name: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const { metadata } = await client.get(CustomResourceDefinition, { name }, { signal });
+    return metadata.annotations?.[versionAnnotation];
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Compares semantic versions. A text that is none is older than every version. */
+function isNewer(version: string, than: string): boolean {
+  const [, release, prerelease] = /^(\d+\.\d+\.\d+)(?:-([^+]+))?/.exec(version) ?? [];
+  const [, otherRelease = '', otherPrerelease] = /^(\d+\.\d+\.\d+)(?:-([^+]+))?/.exec(than) ?? [];
+  if (release === undefined) return false;
+  const order = compareNumbersIn(release, otherRelease);
+  if (order !== 0 || otherPrerelease === undefined) return order > 0;
+  return prerelease === undefined || compareNumbersIn(prerelease, otherPrerelease) > 0;
+}
+
+/** Compares texts, with the numbers in them as numbers: `0.10` is after `0.9`. */
+const compareNumbersIn = (one: string, other: string): number => one.localeCompare(other, 'en', { numeric: true });
 
 /**
  * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are gone. Needs get

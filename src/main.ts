@@ -1,10 +1,10 @@
 import { kinds, kindsWithFinalizer } from './api/index.ts';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
-import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from './crds.ts';
+import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './crds.ts';
 import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
-import { fieldManager, run } from './runner.ts';
+import { controllerDisabled, fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';
 import { LeadershipLostError } from './runtime/leader-election/index.ts';
@@ -13,7 +13,7 @@ import { terminationSignal } from './runtime/process/index.ts';
 /** The bundler defines it as the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
 
-const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
+const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : unreleased;
 const userAgent = `echoperator/${version}`;
 
 const usage = `Usage: echoperator [command]
@@ -85,10 +85,19 @@ async function runCommand(
   const client = createClient(connection, { fieldManager, userAgent });
   const limitedSignal = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
   try {
-    if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limitedSignal);
+    if (command === 'apply-crds')
+      await applyCustomResourceDefinitions(client, kinds, { version, log, signal: limitedSignal });
     else if (command === 'delete-crds') await deleteCustomResourceDefinitions(client, kinds, log, limitedSignal);
-    else
-      await checkUninstall(client, kindsWithFinalizer, { namespaces: config.watchNamespaces, signal: limitedSignal });
+    else {
+      const { watchNamespaces: namespaces, namespace, helmRelease: name } = config;
+      const release = name === undefined ? undefined : { name, namespace };
+      await checkUninstall(client, kindsWithFinalizer, {
+        namespaces,
+        release,
+        disabledReason: controllerDisabled,
+        signal: limitedSignal,
+      });
+    }
   } finally {
     await client.close();
   }

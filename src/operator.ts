@@ -15,6 +15,8 @@ import {
 import type { ReportingObject } from './runtime/controller/index.ts';
 import type { Kind, Operator } from './runtime/index.ts';
 
+export { controllerDisabled } from './controllers/index.ts';
+
 /** The parts of the operator that controllers use. */
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
 

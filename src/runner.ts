@@ -21,6 +21,8 @@ import {
   serveExplanations,
 } from './runtime/process/index.ts';
 
+export { controllerDisabled } from './operator.ts';
+
 /** The field manager of the operator's writes. */
 export const fieldManager = 'echoperator';
 

@@ -1,12 +1,23 @@
 import type { ReportingObject } from '../runtime/controller/index.ts';
-import { defineReasons, done, type Kind, type Manager, OutcomeReporter, predicates } from '../runtime/index.ts';
+import {
+  defineReasons,
+  done,
+  findCondition,
+  type Kind,
+  keyString,
+  type Manager,
+  OutcomeReporter,
+  predicates,
+  requeueAfter,
+} from '../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 import { allow, type PolicyRule } from './permissions.ts';
 
-const reason = 'ControllerDisabled';
+/** The reason of `Ready` of an object whose controller is disabled. */
+export const controllerDisabled = 'ControllerDisabled';
 
 const reasons = defineReasons({
-  [reason]: {
+  [controllerDisabled]: {
     ready: 'False',
     event: 'Warning',
     // The message changes when a deletion begins to wait.
@@ -17,7 +28,8 @@ const reasons = defineReasons({
 
 /**
  * Adds a controller that replaces a disabled one: it reports in the condition `Ready` of each object that its controller is
- * disabled, and whether the object's deletion waits for that. Does nothing if the CRD is not installed.
+ * disabled, and whether the object's deletion waits for that. If another operator overwrites the report, it yields, as
+ * {@link OverwrittenReports} says. Does nothing if the CRD is not installed.
  */
 export function addDisabledController(
   manager: Manager,
@@ -31,16 +43,80 @@ export function addDisabledController(
 ): void {
   const { events } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
+  // `status.observedGeneration` belongs to the status that the kind's own controller has written.
   const reporter = new OutcomeReporter({ kind, reasons, events, keepsObservedGeneration: true });
+  const reports = new OverwrittenReports();
   manager.controller(kind, {
     predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
-      if (object === undefined) return done;
+      if (object === undefined) {
+        reports.forget(keyString(key));
+        return done;
+      }
       const message = disabledMessage(kind, object, options);
-      return reporter.report(object, { reason, message }, context);
+      const reported = findCondition(object.status?.conditions, 'Ready');
+      const report = { key: keyString(key), uid: object.metadata.uid };
+      if (reported?.reason !== controllerDisabled) {
+        const { pauseMs, isFirst } = reports.pause(report, Date.now());
+        if (isFirst) {
+          context.log.warn(
+            { reason: reported?.reason },
+            'another operator reconciles this object, whose controller is disabled here: let only one watch its namespace',
+          );
+        }
+        if (pauseMs > 0) return requeueAfter(pauseMs);
+      }
+      const result = await reporter.report(object, { reason: controllerDisabled, message }, context);
+      reports.reported(report);
+      return result;
     },
   });
+}
+
+const firstPauseMs = 60_000;
+const maxPauseMs = 24 * 60 * 60_000;
+
+/** Identifies a report: an object that is created again under the same name has another uid. */
+interface ReportOn {
+  readonly key: string;
+  readonly uid: string;
+}
+
+/**
+ * Says how long a report that was overwritten is not written again: a minute, and twice as long after each further time, up to a day.
+ * Without a pause two operators that watch the same namespace, one with and one without the controller, would overwrite each other's
+ * reports without end. The report comes back after the other operator has gone.
+ */
+export class OverwrittenReports {
+  /** By key. The pause has no end until {@link pause} notices that the report was overwritten. */
+  readonly #reports = new Map<string, { readonly uid: string; times: number; endMs: number | undefined }>();
+
+  /** Remembers that the object now has the report. */
+  reported({ key, uid }: ReportOn): void {
+    const known = this.#reports.get(key);
+    const times = known?.uid === uid ? known.times : 0;
+    this.#reports.set(key, { uid, times, endMs: undefined });
+  }
+
+  /**
+   * Call it for an object without the report.
+   *
+   * @returns the rest of the pause, and whether it is the object's first
+   */
+  pause({ key, uid }: ReportOn, nowMs: number): { readonly pauseMs: number; readonly isFirst: boolean } {
+    const report = this.#reports.get(key);
+    if (report?.uid !== uid) return { pauseMs: 0, isFirst: false };
+    const isNoticed = report.endMs !== undefined;
+    report.endMs ??= nowMs + Math.min(firstPauseMs * 2 ** report.times, maxPauseMs);
+    if (!isNoticed) report.times += 1;
+    return { pauseMs: Math.max(0, report.endMs - nowMs), isFirst: !isNoticed && report.times === 1 };
+  }
+
+  /** The object was deleted. */
+  forget(key: string): void {
+    this.#reports.delete(key);
+  }
 }
 
 /** The message of an object whose controller is disabled. */

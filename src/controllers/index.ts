@@ -5,7 +5,7 @@
  * itself on demand, so a process loads only those that it runs.
  */
 export { bookStorePermissions } from './book-store/permissions.ts';
-export { addDisabledController, disabledPermissions } from './disabled-controller.ts';
+export { addDisabledController, controllerDisabled, disabledPermissions } from './disabled-controller.ts';
 export { echoPermissions } from './echo/permissions.ts';
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';

@@ -34,7 +34,29 @@ beforeAll(async () => {
 afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
-const originalValues = `--values=${join(import.meta.dirname, 'original-values.yaml')}`;
+const originalValues = `--values=${join(import.meta.dirname, '../../examples/values/original.yaml')}`;
+
+/** Gives an account the rights in these namespaces that the page names. It may do nothing outside of them. */
+async function createInstaller(namespaces: readonly string[]): Promise<string> {
+  const [home = ''] = namespaces;
+  const account = { name: 'installer', namespace: home };
+  const page = await readFile(join(import.meta.dirname, '../../docs/install.md'), 'utf8');
+  const { text = '' } = codeBlocks(page).find(({ text: block }) => block.includes('kind: ClusterRole')) ?? {};
+  const role = parse(text);
+  await cluster.client.apply(ClusterRole, role, { force: true });
+  // The parts of the role `admin`: no controller aggregates them here.
+  const admin = ['admin', 'edit', 'view'].map((part) => `system:aggregate-to-${part}`);
+  for (const namespace of namespaces) {
+    for (const name of [...admin, role.metadata.name]) {
+      await cluster.client.create(RoleBinding, {
+        metadata: { namespace, name },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+        subjects: [{ kind: 'ServiceAccount', ...account }],
+      });
+    }
+  }
+  return `system:serviceaccount:${account.namespace}:${account.name}`;
+}
 
 describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (name) => {
   let kind: Awaited<ReturnType<typeof serveServiceMonitors>>;
@@ -68,11 +90,56 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
     expect(notes).toContain('created no ServiceMonitor, because its namespace "observability" does not exist');
   });
 
+  test('what else the values ask for is left out too if its namespace is missing, and the notes say so', async () => {
+    const values = {
+      monitoring: { namespace: 'observability' },
+      metrics: {
+        podMonitor: { enabled: true },
+        prometheusRule: { enabled: true, namespace: 'rules' },
+        dashboards: { enabled: true },
+      },
+    };
+    await upgrade(helm, { namespace: first, values });
+    const notes = await helm.notes(values, { namespace: first, dryRun: 'server' });
+    expect(notes).toContain('created no PodMonitor, because its namespace "observability" does not exist');
+    expect(notes).toContain('created no PrometheusRule, because its namespace "rules" does not exist');
+    expect(notes).toContain('created no dashboards, because their namespace "observability" does not exist');
+    expect(notes).not.toContain('created no ServiceMonitor');
+  });
+
   test('the ServiceMonitor is in another namespace that exists, and leaves it with the value', async () => {
     await upgrade(helm, { namespace: first, values: { monitoring: { namespace: second } } });
     expect(await monitors(second)).toEqual([`demo-echoperator.${first}`]);
     await upgrade(helm, { namespace: first });
     expect(await monitors(second)).toEqual([]);
+  });
+
+  test('scope.namespaced installs, upgrades and uninstalls with an account that may do nothing outside its namespaces', async () => {
+    const [namespace, watched] = [await cluster.namespace(), await cluster.namespace()];
+    const asInstaller = [`--kube-as-user=${await createInstaller([namespace, watched])}`];
+    const flags = ['--skip-crds', ...asInstaller];
+    expect(await refusal(upgrade(helm, { namespace, flags }))).toContain('is forbidden');
+    const values = { scope: { namespaced: true }, networkPolicy: { enabled: true } };
+    await upgrade(helm, { namespace, values, flags });
+    expect(await monitors(namespace)).toEqual([`demo-echoperator.${namespace}`]);
+    await upgrade(helm, {
+      namespace,
+      values: {
+        ...values,
+        watchNamespaces: [watched],
+        petstore: { enabled: true, tls: { enabled: false } },
+        // The account may create nothing in this namespace.
+        monitoring: { namespace: second },
+      },
+      flags,
+    });
+    const roles = async (at: string) =>
+      (await cluster.client.list(Role, { namespace: at })).items.map(({ metadata }) => metadata.name).sort();
+    expect(await roles(watched)).toEqual([`demo-echoperator.${namespace}`]);
+    expect(await monitors('')).toEqual([]);
+    await helm.uninstall({ namespace, flags: asInstaller });
+    expect(await roles(watched)).toEqual([]);
+    expect(await roles(namespace)).toEqual([]);
   });
 });
 
@@ -134,52 +201,6 @@ test("OpenShift's restricted-v2 accepts every pod if the values leave out the fi
     expect(spec?.containers[0]?.securityContext).toMatchObject({ runAsUser: idRange.first });
   }
 });
-
-/** Gives an account the rights in these namespaces that the page names. It may do nothing outside of them. */
-async function createInstaller(namespaces: readonly string[]): Promise<string> {
-  const [home = ''] = namespaces;
-  const account = { name: 'installer', namespace: home };
-  const page = await readFile(join(import.meta.dirname, '../../docs/install.md'), 'utf8');
-  const { text = '' } = codeBlocks(page).find(({ text: block }) => block.includes('kind: ClusterRole')) ?? {};
-  const role = parse(text);
-  await cluster.client.apply(ClusterRole, role, { force: true });
-  // The parts of the role `admin`: no controller aggregates them here.
-  const admin = ['admin', 'edit', 'view'].map((part) => `system:aggregate-to-${part}`);
-  for (const namespace of namespaces) {
-    for (const name of [...admin, role.metadata.name]) {
-      await cluster.client.create(RoleBinding, {
-        metadata: { namespace, name },
-        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-        subjects: [{ kind: 'ServiceAccount', ...account }],
-      });
-    }
-  }
-  return `system:serviceaccount:${account.namespace}:${account.name}`;
-}
-
-test.each(helmNames)(
-  'scope.namespaced installs, upgrades and uninstalls with an account that may do nothing outside its namespaces, by %s',
-  async (name) => {
-    const helm = await helmOf(name);
-    const [namespace, watched] = [await cluster.namespace(), await cluster.namespace()];
-    const asInstaller = [`--kube-as-user=${await createInstaller([namespace, watched])}`];
-    const flags = ['--skip-crds', ...asInstaller];
-    expect(await refusal(upgrade(helm, { namespace, flags }))).toContain('is forbidden');
-    const values = { scope: { namespaced: true }, networkPolicy: { enabled: true } };
-    await upgrade(helm, { namespace, values, flags });
-    await upgrade(helm, {
-      namespace,
-      values: { ...values, watchNamespaces: [watched], petstore: { enabled: true, tls: { enabled: false } } },
-      flags,
-    });
-    const roles = async (at: string) =>
-      (await cluster.client.list(Role, { namespace: at })).items.map(({ metadata }) => metadata.name).sort();
-    expect(await roles(watched)).toEqual([`demo-echoperator.${namespace}`]);
-    await helm.uninstall({ namespace, flags: asInstaller });
-    expect(await roles(watched)).toEqual([]);
-    expect(await roles(namespace)).toEqual([]);
-  },
-);
 
 /** Reads the objects without what controllers write. The generation stays, which each change of a spec increases. */
 async function desiredState(run: (...command: readonly string[]) => Promise<{ stdout: string }>): Promise<unknown> {

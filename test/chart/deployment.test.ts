@@ -268,7 +268,12 @@ describe('names', () => {
           credentials: { existingSecret: '1', userKey: '2', passwordKey: 'true' },
           tls: { existingSecret: '3', caKey: '4' },
         },
-        metrics: { serviceMonitor: { enabled: true, namespace: '12' } },
+        metrics: {
+          serviceMonitor: { enabled: true, namespace: '12' },
+          podMonitor: { enabled: true, namespace: '13' },
+          prometheusRule: { enabled: true, namespace: '14' },
+          dashboards: { enabled: true, namespace: '15' },
+        },
         networkPolicy: { enabled: true },
       },
     });

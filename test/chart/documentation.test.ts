@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { chart } from './helm.ts';
+import { chart, Helm } from './helm.ts';
 import { documentedValues, readReadme, readValues, withTable } from './values-table.ts';
 
 /** The parts of a JSON Schema that are needed to find a key. */
@@ -49,6 +49,16 @@ describe('every value', () => {
   });
 });
 
+it('the README lists every ServiceAccount that needs a role with rbac.create=false', async () => {
+  const listed = [...(await readReadme()).matchAll(/^\| FULLNAME(?:`(-[a-z-]+)`)?[ ,]/gm)].map(
+    ([, suffix = '']) => suffix,
+  );
+  const values = { rbac: { create: false }, crds: { keep: false } };
+  const rendering = await (await Helm.find('helm4')).render({ values });
+  const accounts = rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name);
+  expect(listed.map((suffix) => `demo-echoperator${suffix}`).sort()).toEqual(accounts.sort());
+});
+
 describe('the table of values', () => {
   it('treats a map with a comment as a value, and a map without one as a group', () => {
     const text = '# About the file.\n\n# First.\na: 1\n\nb:\n  # Of\n  # two lines.\n  c: x\n# Whole.\nd:\n  e: 1\n';
@@ -69,5 +79,16 @@ describe('versions', () => {
     const { version, appVersion } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8'));
     const manifest = JSON.parse(await readFile(join(chart, '../../package.json'), 'utf8'));
     expect({ version, appVersion }).toEqual({ version: manifest.version, appVersion: manifest.version });
+  });
+
+  it('of Kubernetes that the chart names are those that the tests run', async () => {
+    const { kubeVersion, annotations } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8'));
+    const tested = async (group: string): Promise<string | undefined> => {
+      const modules = await readFile(join(chart, `../../tools/programs/${group}/go.mod`), 'utf8');
+      return /k8s\.io\/kubernetes v(\d+\.\d+)\./.exec(modules)?.[1];
+    };
+    const [oldest, newest] = [await tested('kubernetes-oldest'), await tested('kubernetes')];
+    expect(kubeVersion).toBe(`>=${oldest}.0-0`);
+    expect(annotations['echoperator.github.io/tested-kubernetes']).toBe(`${oldest}, ${newest}`);
   });
 });

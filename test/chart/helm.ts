@@ -161,6 +161,18 @@ export class Helm {
     return `${stdout}\n${stderr}`;
   }
 
+  /** Runs `helm show chart` for a version in a registry without TLS. @returns both outputs. @throws HelmError if it is not there */
+  async showChart(version: string): Promise<string> {
+    const { stdout, stderr } = await this.#execute([
+      'show',
+      'chart',
+      this.#chart,
+      `--version=${version}`,
+      '--plain-http',
+    ]);
+    return `${stdout}\n${stderr}`;
+  }
+
   async #run(command: readonly string[], values?: object): Promise<string> {
     return (await this.#execute(command, values)).stdout;
   }

@@ -72,6 +72,16 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect(metadata.namespace).toBe('monitoring');
   });
 
+  it("with scope.namespaced creates one by itself only in the release's namespace", async () => {
+    const namespaces = async (monitoring: object) =>
+      (await renderWith({ scope: { namespaced: true }, monitoring }, prometheusOperator))
+        .all('ServiceMonitor')
+        .map(({ metadata }) => metadata.namespace);
+    expect(await namespaces({})).toEqual(['operators']);
+    expect(await namespaces({ namespace: 'monitoring' })).toEqual([]);
+    expect(await namespaces({ namespace: 'monitoring', serviceMonitor: 'always' })).toEqual(['monitoring']);
+  });
+
   it('always creates one with `always`, and none with `never`', async () => {
     expect((await render({ serviceMonitor: 'always' })).all('ServiceMonitor')).toHaveLength(1);
     expect((await render({ serviceMonitor: 'never' }, prometheusOperator)).all('ServiceMonitor')).toEqual([]);

@@ -26,6 +26,12 @@ describe('the notes', () => {
     expect(said).toContain('Echo: controllers.echo.enabled\n');
   });
 
+  it('show the command that uninstalls without the check', async () => {
+    const command = 'helm uninstall demo --namespace operators --no-hooks';
+    expect(await notes()).toContain(command);
+    expect(await notes({ uninstallCheck: { enabled: false } })).not.toContain(command);
+  });
+
   it('show the command that deletes what an uninstallation keeps', async () => {
     expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
   });
@@ -34,6 +40,7 @@ describe('the notes', () => {
     expect(await notes()).toContain('kubectl --namespace operators get lease demo-echoperator');
     const said = await notes({ watchNamespaces: ['team-a', 'team-b'] });
     expect(said).toContain('watches only these namespaces: team-a, team-b.');
+    expect(said).toContain('Before you remove one, delete its Pets, PostgresWriters and BookStores');
     expect(said).toContain('kubectl --namespace team-a logs job/hello');
     expect(said).not.toMatch(/namespace:? default/);
   });

@@ -48,6 +48,7 @@ describe.each(everyHelm)('an OCI registry, by %s', (name) => {
     const fromRegistry = await helmOf(name, `${charts}/echoperator`);
     const release = { namespace: first, flags: ['--plain-http', `--version=${version}`] };
     expect(await refusal(upgrade(fromRegistry, release))).toContain('not found');
+    expect(await refusal(fromRegistry.showChart(version))).toContain('not found');
 
     const helm = await helmOf(name);
     const said = await helm.push(await helm.package(folder), charts);
@@ -58,6 +59,8 @@ describe.each(everyHelm)('an OCI registry, by %s', (name) => {
     });
     await manifest.text();
     expect(manifest.headers.get('docker-content-digest')).toBe(digest);
+    // And in this one, if the version is there.
+    expect(await fromRegistry.showChart(version)).toContain(`Digest: ${digest}\n`);
 
     await upgrade(fromRegistry, release);
     expect(await state(first)).toEqual(highlyAvailable);

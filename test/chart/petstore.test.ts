@@ -240,6 +240,14 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(off.one('Deployment').spec!.template.spec!.volumes).toBeUndefined();
   });
 
+  it('takes null for the default of its switches, which is on', async () => {
+    const nulls = { enabled: true, tls: { enabled: null }, networkPolicy: { enabled: null } };
+    await expect(render({ petstore: nulls })).rejects.toThrow('petstore.tls.existingSecret');
+    const rendering = await render({ petstore: { ...nulls, tls: { enabled: null, existingSecret: 'pets' } } });
+    const policies = rendering.all('NetworkPolicy').map(nameOf);
+    expect(policies).toEqual(['demo-echoperator-petstore']);
+  });
+
   it('lets its command line connect in its pod under the name of the certificate', async () => {
     const rendering = await render({ ...on, petstore: { enabled: true, tls: { existingSecret: 'pets-tls' } } });
     const { hostAliases, containers } = rendering.one('StatefulSet').spec!.template.spec!;

@@ -59,7 +59,9 @@ describe.each(everyHelm)('an overlap of watched namespaces, by %s', (name) => {
     const words = `release "demo" in namespace "${first}" already watches namespace "${second}"`;
     await upgrade(helm, { namespace: first, values: { watchNamespaces: [first, second] } });
     const sharing = { namespace: third, values: { watchNamespaces: [third, second] } };
-    expect(await refusal(upgrade(helm, sharing))).toContain(words);
+    const said = await refusal(upgrade(helm, sharing));
+    expect(said).toContain(words);
+    expect(said).toContain(`kubectl delete role,rolebinding demo-echoperator.${first} --namespace ${second}`);
     expect(await refusal(helm.render({ ...sharing, dryRun: 'server' }))).toContain(words);
 
     await upgrade(helm, { namespace: third, values: { watchNamespaces: [third] } });

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import { PodSet } from '../../src/api/index.ts';
-import { SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
+import { NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
@@ -72,13 +72,42 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
     for (const other of [sameName, sameNamespace, list]) expect(await refusal(upgrade(helm, other))).toContain(words);
     expect(await refusal(helm.render({ ...sameName, dryRun: 'server' }))).toContain(words);
     expect((await helm.render(sameName)).all('Deployment')).toHaveLength(1);
+    // Without that release, for example if only its namespace was deleted, the message's command goes on.
+    const [, ...command] =
+      /If that release no longer exists: (kubectl) (delete) (\S+) (\S+)$/m.exec(
+        await refusal(upgrade(helm, sameName)),
+      ) ?? [];
+    expect(command).toEqual(['kubectl', 'delete', 'clusterrole,clusterrolebinding', `whole-echoperator.${first}`]);
     // A release does not conflict with itself, even under another name for its objects.
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
+  });
+
+  const namespaced = { release: 'part', values: { scope: { namespaced: true } }, flags: ['--skip-crds'] };
+
+  test('by a release that watches every namespace is rejected after one with scope.namespaced', async () => {
+    const helm = await helmOf(name);
+    await upgrade(helm, { ...namespaced, namespace: second });
+    expect(await refusal(upgrade(helm, { release: 'whole', namespace: first }))).toContain(
+      `release "part" in namespace "${second}" already watches namespace "${second}"`,
+    );
+  });
+
+  test('by a release with scope.namespaced cannot be seen after one that watches every namespace, and the notes name a command that shows it', async () => {
+    const helm = await helmOf(name);
+    await upgrade(helm, { release: 'whole', namespace: first });
+    const notes = await (await helmOf('helm4')).notes(namespaced.values, { namespace: second, dryRun: 'server' });
+    await upgrade(helm, { ...namespaced, namespace: second });
+    const [, arguments_ = ''] = /kubectl (get clusterrolebindings .*)$/m.exec(notes) ?? [];
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const { stdout } = await execa(kubectl, [...arguments_.split(' '), '--output=name'], {
+      env: { KUBECONFIG: cluster.kubeconfig },
+    });
+    expect(stdout).toBe(`clusterrolebinding.rbac.authorization.k8s.io/whole-echoperator.${first}`);
   });
 });
 
 describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
-  const original = parse(readFileSync(join(import.meta.dirname, 'original-values.yaml'), 'utf8'));
+  const original = parse(readFileSync(join(import.meta.dirname, '../../examples/values/original.yaml'), 'utf8'));
   const { fullnameOverride: _, ...originalDefaults } = original;
   const on = { controllers: { echo: { enabled: true }, podSet: { enabled: true } } };
   const others = Object.fromEntries(
@@ -110,6 +139,16 @@ describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
     await upgrade(await helmOf(name, await earlierChart(defaults)), { namespace: first });
     await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
     expect(await controllersOf(first)).toBe('echo,podSet');
+  });
+
+  test('with --reuse-values keeps a pet store without TLS and NetworkPolicy, which the earlier chart had no switches for', async () => {
+    const petstore = { enabled: true, tls: { existingSecret: '', secretName: '' }, networkPolicy: { from: [] } };
+    const pet = { tls: { enabled: false, existingSecret: '', caSecret: '' } };
+    await upgrade(await helmOf(name, await earlierChart({ ...originalDefaults, petstore, pet })), { namespace: first });
+    await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
+    const { spec } = await cluster.client.get(StatefulSet, { namespace: first, name: 'demo-echoperator-petstore' });
+    expect(JSON.stringify(spec)).not.toContain('TLS');
+    expect((await cluster.client.list(NetworkPolicy, { namespace: first })).items).toEqual([]);
   });
 
   test('with --reset-then-reuse-values keeps on what was switched on', async () => {

@@ -19,6 +19,7 @@ describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name
           { name: 'NAMESPACE', value: 'operators' },
           { name: 'ENV', value: 'production' },
           { name: 'LOG_LEVEL', value: 'warn' },
+          { name: 'HELM_RELEASE', value: 'demo' },
           { name: 'WATCH_NAMESPACES', value: 'team-a,team-b' },
         ],
       },
@@ -57,6 +58,16 @@ describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name
       roleRef: { kind: 'ClusterRole', name: `${job}.operators` },
       subjects: [{ kind: 'ServiceAccount', name: job, namespace: 'operators' }],
     });
+  });
+
+  it('looks in every namespace if CustomResourceDefinitions are deleted afterwards, with every object in the cluster', async () => {
+    const env = async (values: object) =>
+      (await render({ watchNamespaces: ['team-a'], ...values })).one('Job', job).spec!.template.spec!.containers[0]!
+        .env;
+    const everywhere = { name: 'WATCH_NAMESPACES', value: '' };
+    expect(await env({ crds: { keep: false } })).toContainEqual(everywhere);
+    expect(await env({ crds: { keep: true } })).not.toContainEqual(everywhere);
+    expect(await env({ crds: { keep: false }, scope: { namespaced: true } })).not.toContainEqual(everywhere);
   });
 
   it('can be switched off together with its permissions', async () => {

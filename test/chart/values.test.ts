@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { chart, Helm, HelmError, helmNames } from './helm.ts';
 
-const originalValues = join(import.meta.dirname, 'original-values.yaml');
+const originalValues = join(import.meta.dirname, '../../examples/values/original.yaml');
 
 const leaderElection = (times: object) => ({ ha: { leaderElection: times } });
 
@@ -106,6 +106,7 @@ describe.each(helmNames)('values, by %s', (name) => {
       'controllers.postgresWriter.enabled',
       'postgresWriter.credentials.existingSecret',
     ],
+    [{ crds: { keep: false }, uninstallCheck: { enabled: false } }, 'crds.keep', 'uninstallCheck.enabled'],
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
     [

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { kinds } from '../../src/api/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -57,22 +58,27 @@ const deleteWhatNeedsTheOperator = (namespace: string) =>
 type Settings = {
   /** Helm's flags for a release that has to serve the namespace of the objects. */
   readonly flags: (watched: string) => readonly string[];
-  /** The flags also switch on every kind, as the kinds' pages say. */
+  /** Also switches on every kind, as the kinds' pages say. */
   readonly everyKind?: true;
 };
+
+const valuesOf = (name: string): readonly string[] => ['--values', join(root, `examples/values/${name}.yaml`)];
 
 const settings: Readonly<Record<string, Settings>> = {
   original: {
     // The file's image comes from a registry that is not here.
     flags: () => [
-      ...['--values', join(root, 'test/chart/original-values.yaml'), '--set', 'image.pullPolicy=IfNotPresent'],
+      ...[...valuesOf('original'), '--set', 'image.pullPolicy=IfNotPresent'],
       ...['--set', 'image.repository=ghcr.io/echoperator/echoperator'],
     ],
   },
-  minimal: { flags: () => ['--set', 'ha.enabled=false,monitoring.enabled=false'] },
-  hardened: { flags: () => ['--set', 'networkPolicy.enabled=true'], everyKind: true },
+  minimal: { flags: () => valuesOf('minimal') },
+  hardened: {
+    flags: (watched) => [...valuesOf('hardened'), '--set', `watchNamespaces={${watched}}`],
+    everyKind: true,
+  },
   namespaced: {
-    flags: (watched) => ['--skip-crds', '--set', `scope.namespaced=true,watchNamespaces={${watched}}`],
+    flags: (watched) => [...valuesOf('namespaced'), '--skip-crds', '--set', `watchNamespaces={${watched}}`],
     everyKind: true,
   },
 };
@@ -158,11 +164,13 @@ describe.each(helms)('%s', (helm) => {
         await deleteWhatNeedsTheOperator(watched);
       }
       await installed.uninstallAlone();
-      await eventually('nothing of the release is left', async () => (await remains()).length === 0, 60_000).catch(
-        async (cause: unknown) => {
-          throw new Error(`after the uninstallation there are ${await remains()}`, { cause });
-        },
-      );
+      const fullname = name === 'original' ? 'echoes' : 'echoperator';
+      const documented = documentedRemains(fullname, everyKind === true);
+      await eventually(
+        'what the docs say is left',
+        async () => isDeepStrictEqual(await remains(fullname), documented),
+        60_000,
+      ).catch(async () => expect(await remains(fullname)).toEqual(documented));
       for (const { kind, plural, group } of enabled) {
         const left = kind === 'Pet' || kind === 'PostgresWriter' ? 0 : kind === 'BookStore' ? 1 : 3;
         expect([kind, (await names(`${plural}.${group}`, watched)).length]).toEqual([kind, left]);
@@ -179,15 +187,22 @@ const names = async (resources: string, namespace: string): Promise<readonly str
   (await cluster.kubectl(['get', resources, '--namespace', namespace, '--output=name'])).split('\n').filter(Boolean);
 
 /**
- * The objects with the release's label, but not the CRDs, the pod of `helm test` and the pet store's claim: Helm keeps hooks that its test
- * has run, and the claim holds all pets.
+ * What an uninstallation leaves besides the CRDs (docs/operations.md, the chart's README): the Lease, the pod of `helm test`, and with a
+ * pet store its claim, which holds all pets.
  */
-async function remains(): Promise<readonly string[]> {
+const documentedRemains = (fullname: string, hasPetStore: boolean): readonly string[] => [
+  `lease.coordination.k8s.io/${fullname}`,
+  ...(hasPetStore ? [`persistentvolumeclaim/data-${fullname}-petstore-0`] : []),
+  `pod/${fullname}-test`,
+];
+
+/** The objects with the release's label, and its Lease, which the operator creates without labels. */
+async function remains(fullname: string): Promise<readonly string[]> {
   const listed = await cluster.kubectl(['api-resources', '--verbs=list,delete', '--output=name']);
   const resources = listed.split('\n').filter((name) => name !== '' && !/^customresourcedefinitions|events/.test(name));
-  const left = await cluster.kubectl([
-    ...['get', resources.join(','), '--all-namespaces', '--output=name'],
-    ...['--selector=app.kubernetes.io/instance=echoperator'],
-  ]);
-  return left.split('\n').filter((name) => name !== '' && !/^(pod\/.*-test|persistentvolumeclaim\/.*)$/.test(name));
+  const found = async (what: string, selector: string) =>
+    (await cluster.kubectl(['get', what, '--all-namespaces', '--output=name', selector])).split('\n').filter(Boolean);
+  const labelled = await found(resources.join(','), '--selector=app.kubernetes.io/instance=echoperator');
+  const leases = await found('leases', `--field-selector=metadata.name=${fullname}`);
+  return [...labelled, ...leases].sort();
 }

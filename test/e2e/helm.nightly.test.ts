@@ -31,7 +31,7 @@ test('an installation over the original CRDs and Echos, with the original values
   const before = await uids();
   // The file's image comes from a registry that is not here.
   const image = 'image.repository=ghcr.io/echoperator/echoperator,image.pullPolicy=IfNotPresent';
-  release = await Release.install(cluster, ['--values', join(root, 'test/chart/original-values.yaml'), '--set', image]);
+  release = await Release.install(cluster, ['--values', join(root, 'examples/values/original.yaml'), '--set', image]);
   await printed('hello-world');
   expect(await cluster.logOf('hello-world', namespace)).toBe('Hola, 世界!\n');
   expect(await uids()).toEqual(before);
@@ -53,12 +53,29 @@ test('an uninstallation is refused and lists the Pets while there are any, and s
 
   await expect(installed.uninstall()).rejects.toThrow('echoperator-uninstall failed');
   const list = await cluster.kubectl(['logs', 'job/echoperator-uninstall', '--namespace', installed.namespace]);
-  expect(list).toContain(`  pets.petstore.example.com ${namespace}/thor\n`);
-  await cluster.kubectl(['delete', 'pet/thor', '--namespace', namespace, '--timeout=60s']);
+  const [, command = ''] = /^ {2}kubectl (delete .*)$/m.exec(list) ?? [];
+  expect(command).toBe(`delete --namespace ${namespace} pets.petstore.example.com thor`);
+  await cluster.kubectl([...command.split(' '), '--timeout=60s']);
 
   // Also deletes its namespace, in which no object has a finalizer any more.
   await installed.uninstall();
   release = undefined;
+});
+
+test('an uninstallation after a watched namespace was deleted names the command that goes on', async () => {
+  const gone = await cluster.namespace();
+  await cluster.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${join(root, 'crds')}`]);
+  const scope = `scope.namespaced=true,ha.enabled=false,watchNamespaces={${namespace},${gone}}`;
+  const installed = await Release.install(cluster, ['--skip-crds', '--set', scope]);
+  release = installed;
+  await cluster.kubectl(['delete', 'namespace', gone, '--wait', '--timeout=90s']);
+
+  await expect(installed.uninstall()).rejects.toThrow('echoperator-uninstall failed');
+  const log = await cluster.kubectl(['logs', 'job/echoperator-uninstall', '--namespace', installed.namespace]);
+  expect(log).toContain(`may not list the objects in the namespace "${gone}". If it was deleted`);
+  const [, command = ''] = /(uninstall echoperator .*--no-hooks)$/m.exec(log) ?? [];
+  await cluster.helm(command.split(' '));
+  expect(await cluster.kubectl(['get', 'roles', '--namespace', namespace, '--output=name'])).toBe('');
 });
 
 test('two releases that watch different namespaces do not hinder each other, also when one is uninstalled', async () => {

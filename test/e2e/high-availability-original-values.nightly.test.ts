@@ -12,7 +12,7 @@ let trials: Trials;
 beforeAll(async () => {
   // The cluster cannot reach the registry of the file's image.
   const image = 'image.repository=ghcr.io/echoperator/echoperator,image.pullPolicy=IfNotPresent';
-  const file = join(import.meta.dirname, '../chart/original-values.yaml');
+  const file = join(import.meta.dirname, '../../examples/values/original.yaml');
   trials = await Trials.begin({
     flags: ['--values', file, '--set', image],
     replicas: 5,

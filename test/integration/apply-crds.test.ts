@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo, kinds } from '../../src/api/index.ts';
+import { definitionOf } from '../../src/crds.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
@@ -78,29 +79,47 @@ test('apply-crds creates missing definitions and ends when the API server serves
   expect(echo.metadata.generation).toBe(1);
 });
 
-test('apply-crds of an older version keeps the objects of a newer one, without what only the newer one knows', async () => {
-  const newer = structuredClone(customResourceDefinition(Echo)) as CustomResourceDefinition;
-  const { properties } = newer.spec.versions[0]!.schema!.openAPIV3Schema!.properties!.spec as {
+/** Applies the definition of Echos with a field that this version lacks, as the operator of another version does. */
+async function applyWithColour(version: string): Promise<void> {
+  const other = structuredClone(definitionOf(Echo, version)) as CustomResourceDefinition;
+  const { properties } = other.spec.versions[0]!.schema!.openAPIV3Schema!.properties!.spec as {
     properties: Record<string, object>;
   };
   properties.colour = { type: 'string' };
-  const transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: 'newer' });
+  const transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: version });
   try {
-    await new HttpClient(transport, 'echoperator').apply(CustomResourceDefinition, newer, { force: true });
+    await new HttpClient(transport, 'echoperator').apply(CustomResourceDefinition, other, { force: true });
   } finally {
     await transport.close();
   }
-  const key = { name: 'coloured', namespace: await cluster.namespace() };
-  const spec = { message: 'hello', colour: 'green' };
-  const { uid } = (
-    await eventually('the newer field is served', async () => {
-      const echo = await cluster.client.apply(Echo, echoManifest(key, spec), { force: true });
-      return 'colour' in echo.spec && echo;
-    })
-  ).metadata;
+}
 
+const createColoured = async (name: string) => {
+  const key = { name, namespace: await cluster.namespace() };
+  const spec = { message: 'hello', colour: 'green' };
+  const { metadata } = await eventually('the other field is served', async () => {
+    const echo = await cluster.client.apply(Echo, echoManifest(key, spec), { force: true });
+    return 'colour' in echo.spec && echo;
+  });
+  return { key, uid: metadata.uid };
+};
+
+test('apply-crds leaves the definition of a newer version, and so what only that knows of its objects', async () => {
+  await applyWithColour('99.0.0');
+  const { key, uid } = await createColoured('of-newer');
+  const before = (await crd()).metadata.resourceVersion;
+  const { exitCode, stdout } = await applyCrds();
+  expect(exitCode).toBe(0);
+  expect(stdout).toContain('a newer version of the operator has applied this definition: it stays');
+  expect((await crd()).metadata.resourceVersion).toBe(before);
+  expect(await cluster.client.get(Echo, key)).toMatchObject({ metadata: { uid }, spec: { colour: 'green' } });
+});
+
+test('apply-crds replaces the definition of an older version, and keeps its objects without what only that knows', async () => {
+  await applyWithColour('0.0.1');
+  const { key, uid } = await createColoured('of-older');
   expect((await applyCrds()).exitCode).toBe(0);
-  const after = await eventually('the older definition is served', async () => {
+  const after = await eventually('the definition of this version is served', async () => {
     const echo = await cluster.client.get(Echo, key);
     return !('colour' in echo.spec) && echo;
   });

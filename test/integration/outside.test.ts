@@ -132,6 +132,40 @@ describe('a kind whose controller is off', () => {
     }
   });
 
+  test('yields to another operator that runs the controller: neither overwrites the other without end', async () => {
+    const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
+    await using operators = new AsyncDisposableStack();
+    operators.defer(() => proxy.close());
+    const writes = proxy.inject(
+      { type: 'delayed', until: async () => {} },
+      { on: ({ resource, verb }) => resource === 'scheduledechos' && verb === 'patch' },
+    );
+    const settings = { WATCH_NAMESPACES: namespace };
+    const disabled = await OperatorProcess.start(kubeconfig, { ...settings, CONTROLLERS: 'echo' });
+    let output = '';
+    operators.defer(async () => {
+      ({ output } = await disabled.stop());
+    });
+    const key = { name: 'shared', namespace };
+    const spec = { message: 'hello', schedule: '@hourly' };
+    await cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
+    await withReason(cluster, ScheduledEcho, key, 'ControllerDisabled');
+    const enabled = await OperatorProcess.start(cluster.kubeconfig, { ...settings, CONTROLLERS: 'scheduledEcho' });
+    operators.defer(async () => {
+      await enabled.stop();
+    });
+    await withReason(cluster, ScheduledEcho, key, 'Scheduled');
+    const before = writes.count;
+    expect(before).toBeGreaterThan(0);
+    for (const message of ['one', 'two', 'three', 'four']) {
+      await cluster.client.patch(ScheduledEcho, key, { type: 'merge', body: { spec: { message } } });
+      await withReason(cluster, ScheduledEcho, key, 'Scheduled');
+    }
+    expect(writes.count).toBe(before);
+    await operators.disposeAsync();
+    expect(output).toContain('another operator reconciles this object');
+  });
+
   test.each([404, 403])('does not block the operator if the server answers %d', async (status) => {
     const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
     const missing = proxy.inject(
@@ -157,6 +191,8 @@ describe('check-uninstall', () => {
     operatorCommand(['check-uninstall'], {
       KUBECONFIG: cluster.kubeconfig,
       WATCH_NAMESPACES: watched,
+      NAMESPACE: 'ops',
+      HELM_RELEASE: 'demo',
       LOG_LEVEL: 'info',
     });
 
@@ -169,8 +205,8 @@ describe('check-uninstall', () => {
     await create('held', ['example.com/others', postgresWriterFinalizer]);
     const { exitCode, stderr } = await check(namespace);
     expect(exitCode).toBe(1);
-    expect(stderr).toContain(`  postgreswriters.demo.yash.com ${namespace}/held\n`);
-    expect(stderr).not.toContain('/free');
+    expect(stderr).toContain(`  kubectl delete --namespace ${namespace} postgreswriters.demo.yash.com held\n`);
+    expect(stderr).toContain('Then uninstall again: helm uninstall demo --namespace ops\n');
     const elsewhere = await cluster.namespace();
     expect((await check(elsewhere)).exitCode).toBe(0);
     await cluster.client.patch(

@@ -115,7 +115,7 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
 
 /** The tests that need no pods: kwok.ts schedules those with an API that the oldest Kubernetes lacks. */
 const oldestKubernetesPaths =
-  'integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)\\.test';
+  '(integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases(\\.nightly)?)\\.test';
 
 /** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [
@@ -129,10 +129,10 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
-    programs: [...integrationPrograms, 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
-    projects: ['integration', 'integration-nightly'],
+    programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
+    projects: ['integration', 'integration-nightly', 'chart', 'chart-nightly'],
     flags: ['--runInBand', '--testPathPatterns', oldestKubernetesPaths],
-    environment: { KUBERNETES: 'oldest' },
+    environment: { KUBERNETES: 'oldest', HELMS: 'every' },
   }),
   jest('nightly-unit', { projects: ['unit'], environment: { RANDOM_VALUES: 'other' } }),
   jest('nightly-chart', {

@@ -22,6 +22,8 @@ afterEach(async () => {
 const check = (namespaces?: readonly string[]): Promise<unknown> =>
   checkUninstall(new HttpClient(transport, 'tester'), kindsWithFinalizer, {
     namespaces,
+    release: { name: 'demo', namespace: 'ops' },
+    disabledReason: 'ControllerDisabled',
     signal: new AbortController().signal,
   }).then(
     () => 'free to go',
@@ -48,17 +50,29 @@ test('what has it is listed, whatever page it is on', async () => {
   await answer([widget('two', 'example.com/outside')]);
   const error = await outcome;
   expect(error).toBeInstanceOf(StillNeededError);
-  const lines = (error as Error).message.split('\n');
-  expect(lines.slice(1, 3)).toEqual(['  widgets.test.example default/one', '  widgets.test.example default/two']);
-  expect(lines.at(-1)).toContain('helm uninstall --no-hooks');
+  expect((error as Error).message.split('\n').slice(1)).toEqual([
+    '  kubectl delete --namespace default widgets.test.example one two',
+    'Then uninstall again: helm uninstall demo --namespace ops',
+    'To keep the objects for a later installation: helm uninstall demo --namespace ops --no-hooks',
+  ]);
+});
+
+test('of a kind whose controller is off it is told that nothing would remove the finalizer', async () => {
+  const outcome = check();
+  const message = 'the controller of Widget is disabled: enable it';
+  const conditions = [{ type: 'Ready', status: 'False', reason: 'ControllerDisabled', message }];
+  const waiting = { ...widget('waiting', 'example.com/outside'), status: { conditions } };
+  await answer([waiting, { ...waiting, metadata: { ...waiting.metadata, name: 'also' } }]);
+  const lines = ((await outcome) as Error).message.split('\n');
+  expect(lines.filter((line) => line.includes('disabled'))).toEqual([`But ${message}`]);
 });
 
 test('of very many a hundred are listed, and the others counted', async () => {
   const outcome = check();
   await answer(Array.from({ length: 130 }, (_, index) => widget(`w-${index}`, 'example.com/outside')));
   const lines = ((await outcome) as Error).message.split('\n');
-  expect(lines).toHaveLength(1 + 100 + 1 + 1);
-  expect(lines.at(-2)).toBe('  and 30 more');
+  expect(lines[1]?.match(/ w-\d+/g)).toHaveLength(100);
+  expect(lines[2]).toBe('  and 30 more');
 });
 
 test('a kind that is not served has no objects', async () => {
@@ -75,6 +89,18 @@ test('only the namespaces that are watched are looked at', async () => {
     exchange.json(200, { items: [], metadata: { resourceVersion: '5' } });
   }
   expect(await outcome).toBe('free to go');
+});
+
+test('a namespace that may not be looked at is named, and what to do if it was deleted, beside what the others have', async () => {
+  const outcome = check(['gone', 'team-b']);
+  (await server.next({ method: 'GET' })).json(403, { reason: 'Forbidden', message: 'may not list' });
+  await answer([widget('one', 'example.com/outside')]);
+  const error = await outcome;
+  expect(error).toBeInstanceOf(StillNeededError);
+  const { message } = error as Error;
+  expect(message).toContain('kubectl delete --namespace default widgets.test.example one\n');
+  expect(message).toContain('may not list the objects in the namespace "gone". If it was deleted');
+  expect(message).toContain('helm uninstall demo --namespace ops --no-hooks');
 });
 
 test('who may not look does not know', async () => {

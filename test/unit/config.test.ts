@@ -78,6 +78,7 @@ const defaults: Config = {
     connectTimeoutSeconds: 5,
     statementTimeoutSeconds: 5,
   },
+  helmRelease: undefined,
   kubeconfig: undefined,
 };
 

@@ -14,11 +14,13 @@ const taken = { type: 'NamesAccepted', status: 'False', message: '"EchoList" is 
 let server: ScriptedServer;
 let transport: Transport;
 let giveUp: AbortController;
+let log: RecordingLog;
 
 beforeEach(async () => {
   server = await ScriptedServer.start();
   transport = new Transport(server.connection, { userAgent: 'test/1' });
   giveUp = new AbortController();
+  log = new RecordingLog();
 });
 afterEach(async () => {
   await transport.close();
@@ -26,13 +28,17 @@ afterEach(async () => {
 });
 
 /** Begins to apply; a failure is its outcome. */
-function apply(): Promise<unknown> {
+function apply(version = '1.2.0'): Promise<unknown> {
   const client = new HttpClient(transport, 'tester');
-  const applied = applyCustomResourceDefinitions(client, [Echo], new RecordingLog(), giveUp.signal);
+  const applied = applyCustomResourceDefinitions(client, [Echo], { version, log, signal: giveUp.signal });
   return applied.catch((error: unknown) => error);
 }
 
-const accept = async () => (await server.next({ method: 'PATCH', path })).json(200, {});
+const accept = async () => {
+  (await server.next({ method: 'GET', path })).json(404, notFound);
+  (await server.next({ method: 'PATCH', path })).json(200, {});
+};
+const stamped = (version: string) => ({ annotations: { 'echoperator.github.io/version': version } });
 const show = async (metadata: object, conditions: readonly object[]) =>
   (await server.next({ method: 'GET', path })).json(200, { metadata, status: { conditions } });
 
@@ -40,6 +46,37 @@ test('it ends when the definition is served', async () => {
   const outcome = apply();
   await accept();
   await show({}, []);
+  await show({}, [established]);
+  expect(await outcome).toBeUndefined();
+});
+
+test.each(['1.2.0', '1.1.9', '0.10.0', '1.2.0-rc.1', 'dev'])(
+  'a definition of the version %s is replaced',
+  async (version) => {
+    const outcome = apply();
+    await show(stamped(version), [established]);
+    const exchange = await server.next({ method: 'PATCH', path });
+    expect(exchange.body).toMatchObject({ metadata: stamped('1.2.0') });
+    exchange.json(200, {});
+    await show({}, [established]);
+    expect(await outcome).toBeUndefined();
+  },
+);
+
+test.each(['1.2.1', '1.10.0', '2.0.0-rc.1'])('a definition of the newer version %s stays', async (version) => {
+  const outcome = apply();
+  await show(stamped(version), [established]);
+  await show(stamped(version), [established]);
+  expect(await outcome).toBeUndefined();
+  expect(log.messages('warn')).toEqual(['a newer version of the operator has applied this definition: it stays']);
+});
+
+test('a program without a version replaces every definition, and stamps none', async () => {
+  const outcome = apply('dev');
+  const exchange = await server.next({ method: 'PATCH', path });
+  expect(exchange.body).toMatchObject({ metadata: { name: 'echos.mmontes.io' } });
+  expect(exchange.body).not.toHaveProperty('metadata.annotations');
+  exchange.json(200, {});
   await show({}, [established]);
   expect(await outcome).toBeUndefined();
 });

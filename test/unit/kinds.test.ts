@@ -33,7 +33,9 @@ describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (n
     expect(schema.properties.rbac.properties.aggregate.properties).toHaveProperty(controller);
     expect(await textOf('charts/echoperator/templates/rbac/users.yaml')).toMatch(new RegExp(`\\b${plural}\\b`));
     const examples = await Promise.all(
-      (await readdir(join(root, 'examples'))).map((file) => textOf(`examples/${file}`)),
+      (await readdir(join(root, 'examples')))
+        .filter((file) => file.endsWith('.yaml'))
+        .map((file) => textOf(`examples/${file}`)),
     );
     expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
   });

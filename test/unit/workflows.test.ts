@@ -110,6 +110,21 @@ describe('the workflows', () => {
     }
   });
 
+  test('replace no chart that is published, also if a job runs again', () => {
+    const runs = release.chart?.steps?.map(({ run = '' }) => run) ?? [];
+    expect(runs.find((run) => run.includes('helm push'))).toMatch(
+      /if ! helm show chart .*grep 'not found'.*helm push/s,
+    );
+    expect(runs.find((run) => run.includes('helm repo index'))).toContain(
+      'if [ -e "$pages/echoperator-$VERSION.tgz" ]; then exit 0; fi',
+    );
+  });
+
+  test('lint the workflows for each push', () => {
+    const ci = jobs.filter(({ file }) => file === 'ci.yml').flatMap(({ job }) => job.steps ?? []);
+    expect(ci.map(({ run }) => run)).toContain('make test-nightly SUITE=nightly-workflows');
+  });
+
   test('publish only after the tests have passed', () => {
     const publishing = Object.keys(release).filter((name) => release[name]?.permissions !== undefined);
     expect(publishing.filter((name) => !reaches(name, 'test') || !reaches(name, 'nightly'))).toEqual([]);

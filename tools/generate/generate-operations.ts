@@ -63,6 +63,10 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
     'where the chart mounts `postgresWriter.tls.existingSecret`',
     'The file of the authorities for `verify-full`, read again when it changes. Default: those that Node trusts.',
   ],
+  HELM_RELEASE: [
+    "the release's name, in the Job before `helm uninstall`",
+    'The release in the commands of `check-uninstall`.',
+  ],
   KUBECONFIG: [
     'none: a pod has its service account',
     'One kubeconfig file. Default: the service account of a pod, else `~/.kube/config`.',

@@ -11,8 +11,9 @@ import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { kinds, kindsWithFinalizer } from '../../src/api/index.ts';
 import { disabledPermissions, type PolicyRule } from '../../src/controllers/index.ts';
+import { definitionOf } from '../../src/crds.ts';
 import { controllers } from '../../src/operator.ts';
-import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
+import type { CustomKind } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
@@ -34,8 +35,8 @@ const chartDefaults = 'charts/echoperator/files/defaults.yaml';
 
 const banner = (source: string): string => `# Generated from ${source} by \`make generate\`: change it there.\n`;
 
-function crdFile(kind: CustomKind): [name: string, content: string] {
-  const content = stringify(customResourceDefinition(kind), { lineWidth: 110, aliasDuplicateObjects: false });
+function crdFile(kind: CustomKind, version: string): [name: string, content: string] {
+  const content = stringify(definitionOf(kind, version), { lineWidth: 110, aliasDuplicateObjects: false });
   return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/api')}${content}`];
 }
 
@@ -63,7 +64,8 @@ function ruleFiles(): readonly [path: string, content: string][] {
 
 /** Returns the content that each generated file must have, by path. */
 async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
-  const files = kinds.map(crdFile);
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { readonly version: string };
+  const files = kinds.map((kind) => crdFile(kind, version));
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
   const listed = kindsWithFinalizer.map(({ kind }) => ({
     apiGroups: [kind.group],

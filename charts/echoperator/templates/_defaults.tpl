@@ -3,25 +3,38 @@ Adds the values that are missing. `helm upgrade --reuse-values` replaces the def
 lack its new values; `--set` then adds single values of a group. Every template calls this first, because Helm promises no order.
 */}}
 {{- define "echoperator.fillDefaults" -}}
-{{- include "echoperator.fillGroup" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml) "") -}}
+{{- include "echoperator.fillEarlierPetstore" . -}}
+{{- include "echoperator.fillGroup" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
 {{- end }}
 
-{{/*
-Adds what is missing in a group of values: (list values defaults path). Stays missing: for which null means "none", and what an earlier
-version of the chart did without, where the group exists.
-*/}}
+{{/* Adds what is missing in a group of values: (list values defaults). Stays missing: for which null means "none". */}}
 {{- define "echoperator.fillGroup" -}}
 {{- $nullable := list "podSecurityContext" "securityContext" "resources" "nodeSelector" "labels" -}}
-{{- $later := list "/petstore/tls/enabled" "/petstore/networkPolicy/enabled" -}}
 {{- $values := index . 0 -}}
-{{- $path := index . 2 -}}
 {{- range $key, $default := index . 1 -}}
-{{- $at := printf "%s/%s" $path $key -}}
-{{- if not (or (has $key $nullable) (has $at $later)) -}}
+{{- if not (has $key $nullable) -}}
 {{- if not (hasKey $values $key) -}}
 {{- $_ := set $values $key $default -}}
 {{- else if and (kindIs "map" $default) (kindIs "map" (get $values $key)) -}}
-{{- include "echoperator.fillGroup" (list (get $values $key) $default $at) -}}
+{{- include "echoperator.fillGroup" (list (get $values $key) $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+Keeps the pet store of an earlier version of the chart, which had TLS only with a certificate, and a NetworkPolicy only with
+networkPolicy.enabled. Its values lack pet.tls.clientCertificate, which came with these two switches.
+*/}}
+{{- define "echoperator.fillEarlierPetstore" -}}
+{{- with (.Values.pet).tls -}}
+{{- if not (hasKey . "clientCertificate") -}}
+{{- $petstore := $.Values.petstore | default dict -}}
+{{- if and $petstore.tls (not (hasKey $petstore.tls "enabled")) -}}
+{{- $_ := set $petstore.tls "enabled" (or $petstore.tls.existingSecret $petstore.tls.secretName ($petstore.tls.certManager).enabled | empty | not) -}}
+{{- end -}}
+{{- if and $petstore.networkPolicy (not (hasKey $petstore.networkPolicy "enabled")) -}}
+{{- $_ := set $petstore.networkPolicy "enabled" (($.Values.networkPolicy).enabled | default false) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -13,17 +13,23 @@ are the original chart's.
 
 {{/*
 Not empty if the chart creates ServiceMonitors. `auto` creates none where that would fail: the cluster does not serve the kind, or
-lacks the namespace. Nor does it if there are PodMonitors, because Prometheus would scrape the same metrics twice.
+lacks the namespace, or with scope.namespaced it is not the release's, in which who installs the release may create nothing. Nor does it
+if there are PodMonitors, because Prometheus would scrape the same metrics twice.
 */}}
 {{- define "echoperator.hasServiceMonitor" -}}
 {{- $mode := include "echoperator.serviceMonitorMode" . -}}
 {{- if eq $mode "always" }}true{{ end }}
-{{- if and (eq $mode "auto") (not .Values.metrics.podMonitor.enabled) (include "echoperator.servesServiceMonitors" .) (not (include "echoperator.lacksMonitoringNamespace" .)) }}true{{ end }}
+{{- if and (eq $mode "auto") (not .Values.metrics.podMonitor.enabled) (include "echoperator.servesServiceMonitors" .) (not (include "echoperator.monitorsElsewhere" .)) (not (include "echoperator.lacksNamespaceOf" (list . .Values.metrics.serviceMonitor))) }}true{{ end }}
+{{- end }}
+
+{{/* Not empty if the namespace of the ServiceMonitors is outside of the namespaces of a release with scope.namespaced. */}}
+{{- define "echoperator.monitorsElsewhere" -}}
+{{- if and .Values.scope.namespaced (ne .Release.Namespace (include "echoperator.monitorNamespace" (list . .Values.metrics.serviceMonitor))) }}true{{ end }}
 {{- end }}
 
 {{/* Not empty if the chart creates PodMonitors. */}}
 {{- define "echoperator.hasPodMonitor" -}}
-{{- if and .Values.monitoring.enabled .Values.metrics.podMonitor.enabled }}true{{ end }}
+{{- if and .Values.monitoring.enabled .Values.metrics.podMonitor.enabled (not (include "echoperator.lacksNamespaceOf" (list . .Values.metrics.podMonitor))) }}true{{ end }}
 {{- end }}
 
 {{/* Not empty if the cluster serves the kind ServiceMonitor. */}}
@@ -32,16 +38,18 @@ lacks the namespace. Nor does it if there are PodMonitors, because Prometheus wo
 {{- end }}
 
 {{/*
-Not empty if Helm can see that the namespace of the ServiceMonitors does not exist. Without a cluster (`helm template`) `lookup` finds
-nothing, not even kube-system, which every cluster has. Then the chart assumes that the namespace exists, as it does with
-scope.namespaced, because who installs the release may not read namespaces. The default values need no lookup.
+Not empty if Helm can see that the namespace of the objects of a group in metrics does not exist: (list . .Values.metrics.podMonitor).
+Without a cluster (`helm template`) `lookup` finds nothing, not even kube-system, which every cluster has. Then the chart assumes that
+the namespace exists, as it does with scope.namespaced, because who installs the release may not read namespaces. The default values
+need no lookup.
 */}}
-{{- define "echoperator.lacksMonitoringNamespace" -}}
-{{- $namespace := include "echoperator.monitorNamespace" (list . .Values.metrics.serviceMonitor) }}
-{{- if and (ne $namespace .Release.Namespace) (not .Values.scope.namespaced) (lookup "v1" "Namespace" "" "kube-system") (not (lookup "v1" "Namespace" "" $namespace)) }}true{{ end }}
+{{- define "echoperator.lacksNamespaceOf" -}}
+{{- $context := first . -}}
+{{- $namespace := include "echoperator.monitorNamespace" . }}
+{{- if and (ne $namespace $context.Release.Namespace) (not $context.Values.scope.namespaced) (lookup "v1" "Namespace" "" "kube-system") (not (lookup "v1" "Namespace" "" $namespace)) }}true{{ end }}
 {{- end }}
 
-{{/* The namespace of the monitors: (list . .Values.metrics.podMonitor). */}}
+{{/* The namespace of the objects of a group in metrics: (list . .Values.metrics.podMonitor). */}}
 {{- define "echoperator.monitorNamespace" -}}
 {{- $context := first . -}}
 {{- (index . 1).namespace | default $context.Values.monitoring.namespace | default $context.Release.Namespace }}

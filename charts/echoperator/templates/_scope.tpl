@@ -25,8 +25,12 @@ scope.namespaced, who installs the release may not list ClusterRoleBindings.
 {{- range $binding.subjects }}
 {{- if not (and (eq $release $.Release.Name) (eq .namespace $.Release.Namespace)) }}
 {{- $watched := "every namespace" }}
-{{- with $binding.metadata.namespace }}{{ $watched = printf "namespace %q" . }}{{ end }}
-{{- fail (printf "release %q in namespace %q already watches %s. Two releases must not watch the same namespace: set watchNamespaces of both releases to different namespaces, or uninstall one of them." $release .namespace $watched) }}
+{{- $leftover := printf "clusterrole,clusterrolebinding %s" $binding.metadata.name }}
+{{- with $binding.metadata.namespace }}
+{{- $watched = printf "namespace %q" . }}
+{{- $leftover = printf "role,rolebinding %s --namespace %s" $binding.metadata.name . }}
+{{- end }}
+{{- fail (printf "release %q in namespace %q already watches %s. Two releases must not watch the same namespace: set watchNamespaces of both releases to different namespaces, or uninstall one of them. If that release no longer exists: kubectl delete %s" $release .namespace $watched $leftover) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -21,6 +21,9 @@
 {{- if and (include "echoperator.petstoreHasCertificate" .) (not .Values.petstore.tls.certManager.issuerRef.name) }}
 {{- fail "petstore.tls.certManager.enabled requires petstore.tls.certManager.issuerRef, the issuer of the certificate: {name: my-issuer, kind: ClusterIssuer}." }}
 {{- end }}
+{{- if and (include "echoperator.deletesCrds" .) (not .Values.uninstallCheck.enabled) }}
+{{- fail "crds.keep=false requires uninstallCheck.enabled: without the check the Job that deletes the CustomResourceDefinitions would wait for objects that only the operator can finalize." }}
+{{- end }}
 {{- if and .Values.podDisruptionBudget.enabled (eq "" (toString .Values.podDisruptionBudget.maxUnavailable)) (eq "" (toString .Values.podDisruptionBudget.minAvailable)) }}
 {{- fail "podDisruptionBudget.enabled requires podDisruptionBudget.maxUnavailable or podDisruptionBudget.minAvailable." }}
 {{- end }}

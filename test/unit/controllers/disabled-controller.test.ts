@@ -1,6 +1,10 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer, PodSet } from '../../../src/api/index.ts';
-import { addDisabledController, disabledMessage } from '../../../src/controllers/disabled-controller.ts';
+import {
+  addDisabledController,
+  disabledMessage,
+  OverwrittenReports,
+} from '../../../src/controllers/disabled-controller.ts';
 import type { EventNotice } from '../../../src/runtime/controller/index.ts';
 import type { Client, KubeObject, Manager, Reconcile } from '../../../src/runtime/index.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
@@ -110,5 +114,39 @@ describe('a disabled controller', () => {
     await run();
     await run();
     expect(notes).toHaveLength(1);
+  });
+});
+
+describe('a report that another operator overwrites', () => {
+  const report = { key: 'default/shop', uid: 'a' };
+  const minute = 60_000;
+
+  test('is written again after a minute, and then after twice as long, up to a day', () => {
+    const reports = new OverwrittenReports();
+    // An object of which this process has reported nothing was reconciled before the controller was disabled.
+    expect(reports.pause(report, 0)).toEqual({ pauseMs: 0, isFirst: false });
+    reports.reported(report);
+    expect(reports.pause(report, 1000)).toEqual({ pauseMs: minute, isFirst: true });
+    // An event of the other operator does not end the pause.
+    expect(reports.pause(report, 1000 + 0.75 * minute)).toEqual({ pauseMs: 0.25 * minute, isFirst: false });
+    expect(reports.pause(report, 1000 + minute).pauseMs).toBe(0);
+    for (const pauseMs of [2, 4, 8].map((minutes) => minutes * minute)) {
+      reports.reported(report);
+      expect(reports.pause(report, 5000)).toEqual({ pauseMs, isFirst: false });
+    }
+    for (let times = 0; times < 20; times += 1) {
+      reports.reported(report);
+      reports.pause(report, 5000);
+    }
+    expect(reports.pause(report, 5000).pauseMs).toBe(24 * 60 * minute);
+  });
+
+  test('is written at once on a new object with the same name', () => {
+    const reports = new OverwrittenReports();
+    reports.reported(report);
+    expect(reports.pause(report, 0).pauseMs).toBe(minute);
+    expect(reports.pause({ ...report, uid: 'b' }, 0).pauseMs).toBe(0);
+    reports.forget(report.key);
+    expect(reports.pause(report, 0).pauseMs).toBe(0);
   });
 });

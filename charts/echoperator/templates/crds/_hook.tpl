@@ -8,7 +8,7 @@ everything that the older operator knows. With crds.keep=false another one delet
 {{- if and (include "echoperator.managesCrds" .) .Values.crds.upgradeJob.enabled -}}
 {{- $jobs = append $jobs (dict "component" "crds" "command" "apply-crds" "hook" "pre-install,pre-upgrade" "verbs" (list "get" "patch")) -}}
 {{- end -}}
-{{- if and (include "echoperator.managesCrds" .) (eq (toString .Values.crds.keep) "false") -}}
+{{- if include "echoperator.deletesCrds" . -}}
 {{- $jobs = append $jobs (dict "component" "crds-delete" "command" "delete-crds" "hook" "post-delete" "verbs" (list "get" "delete")) -}}
 {{- end -}}
 {{- toYaml $jobs }}
@@ -17,6 +17,11 @@ everything that the older operator knows. With crds.keep=false another one delet
 {{/* Not empty if the release manages the CustomResourceDefinitions. An earlier version had no crds.enabled. */}}
 {{- define "echoperator.managesCrds" -}}
 {{- if and (ne (toString .Values.crds.enabled) "false") (not .Values.scope.namespaced) }}true{{ end }}
+{{- end }}
+
+{{/* Not empty if a Job deletes the CustomResourceDefinitions after the release. */}}
+{{- define "echoperator.deletesCrds" -}}
+{{- if and (include "echoperator.managesCrds" .) (eq (toString .Values.crds.keep) "false") }}true{{ end }}
 {{- end }}
 
 {{/*

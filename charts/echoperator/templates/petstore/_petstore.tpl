@@ -19,12 +19,12 @@ longer than 63: Kubernetes would create no pod.
 
 {{/* Not empty if cert-manager issues the certificate of the pet store and of its clients. */}}
 {{- define "echoperator.petstoreHasCertificate" -}}
-{{- if and .Values.petstore.enabled (.Values.petstore.tls.enabled | toString | ne "false") (.Values.petstore.tls.certManager).enabled }}true{{ end }}
+{{- if and .Values.petstore.enabled .Values.petstore.tls.enabled (.Values.petstore.tls.certManager).enabled }}true{{ end }}
 {{- end }}
 
 {{/* The Secret with the certificate and key of the pet store and of its clients, and their CA. Empty: plain text. */}}
 {{- define "echoperator.petstoreSecret" -}}
-{{- if .Values.petstore.tls.enabled | toString | ne "false" -}}
+{{- if .Values.petstore.tls.enabled -}}
 {{- $made := ternary (include "echoperator.fullnameWith" (list . "petstore-tls")) "" (eq "true" (include "echoperator.petstoreHasCertificate" .)) -}}
 {{- .Values.petstore.tls.existingSecret | default .Values.petstore.tls.secretName | default $made }}
 {{- end }}

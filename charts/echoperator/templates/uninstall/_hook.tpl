@@ -20,3 +20,8 @@ the Job's own would have to be created in each watched namespace, which may be g
 {{- define "echoperator.uninstallRules" -}}
 {{- regexReplaceAll "(?m)^#.*\n" (.Files.Get "files/rules/uninstall.yaml") "" }}
 {{- end }}
+
+{{/* The namespaces that the Job checks: those of the release, or all if another Job then deletes the CustomResourceDefinitions. */}}
+{{- define "echoperator.uninstallNamespaces" -}}
+{{- if not (include "echoperator.deletesCrds" .) }}{{ include "echoperator.watchedNamespaces" . | fromYamlArray | join "," }}{{ end }}
+{{- end }}
