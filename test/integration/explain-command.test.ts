@@ -214,6 +214,9 @@ describe('explain answers', () => {
     await create('stuck');
     await eventually('it creates a Job', async () => silence.count > 0);
     expect(await story('echo/stuck')).toMatch(/now: a reconcile runs for .*: create Job stuck without an answer for/);
+    expect(await printed('--since', '0.001')).toMatch(
+      new RegExp(`now: Echo ${namespace}/stuck: a reconcile runs for .*: create Job stuck without an answer for`),
+    );
     silence.off();
   });
 

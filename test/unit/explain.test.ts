@@ -50,6 +50,11 @@ describe('explain', () => {
     expect(asked).toEqual({ namespace: 'team', withinSeconds: 300 });
   });
 
+  test('without a namespace asks what was done in all', async () => {
+    await explained(['--since', '300']);
+    expect(asked).toEqual({ withinSeconds: 300 });
+  });
+
   test('prints a story', async () => {
     answer = {
       ...answer,

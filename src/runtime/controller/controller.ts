@@ -13,6 +13,7 @@ import type {
   ReconcileFailure,
   ReconcileObserver,
   ReconcileOutcome,
+  UnfinishedKey,
 } from '../observability/index.ts';
 import { type Cause, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
@@ -165,6 +166,7 @@ export class Controller<T extends KubeObject> {
       kind,
       predicate: predicate?.name,
       stateOf: (key) => this.#stateOf(key, predicate),
+      unfinished: () => this.#unfinished(),
     });
     const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
@@ -333,6 +335,12 @@ export class Controller<T extends KubeObject> {
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
       awaited: this.#readYourWrites.unobserved(id),
     };
+  }
+
+  #unfinished(): readonly UnfinishedKey[] {
+    const processing = Array.from(this.#queue.allProcessing(), ({ key, addedAtMs }) => ({ key, sinceMs: addedAtMs }));
+    const all = [...processing, ...this.#readYourWrites.allDeferred()];
+    return all.map(({ key, sinceMs }) => ({ key: parseKey(key), sinceMs }));
   }
 
   #handleResult(key: string, result: Result, log: Logger): ReconcileEnd {

@@ -47,14 +47,18 @@ function explanationLines(
 }
 
 function activityLines(
-  { namespace, withinSeconds, reconciles }: NonNullable<ExplainAnswer['activity']>,
+  { namespace, withinSeconds, at, reconciles, unfinished, furtherUnfinished }: NonNullable<ExplainAnswer['activity']>,
   style: Style,
 ): readonly string[] {
+  const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`;
   const within = `in the last ${duration(withinSeconds * 1000)}`;
-  if (reconciles.length === 0) return [`nothing was sent in the namespace ${namespace} ${within}, and nothing failed`];
   return [
-    style('bold', `what the operator did in the namespace ${namespace} ${within}`),
+    reconciles.length === 0
+      ? `nothing was sent ${where} ${within}, and nothing failed`
+      : style('bold', `what the operator did ${where} ${within}`),
     ...reconciles.flatMap((each) => paragraph(each, `${each.kind} ${each.key}: `, style)),
+    ...unfinished.map(({ kind, key, now }) => `${clock(at, style)}  now: ${kind} ${key}: ${now}`),
+    ...(furtherUnfinished === undefined ? [] : [`and ${furtherUnfinished} more`]),
   ];
 }
 

@@ -212,6 +212,11 @@ export class WorkQueue {
     return this.#failures.get(key) ?? 0;
   }
 
+  /** The keys that workers have, as they were dequeued. */
+  allProcessing(): Iterable<Pick<QueueItem, 'key' | 'addedAtMs'>> {
+    return this.#processing.values();
+  }
+
   stateOf(key: string): KeyState {
     const waiting = this.#waiting.get(key);
     return {
