@@ -203,11 +203,13 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
-    const inFlight = running?.steps?.filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined);
-    const requests = inFlight?.map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`) ?? [];
-    const started = running === undefined ? '' : ` for ${since(running.startedAtMs)}`;
+    if (running === undefined) return 'a reconcile runs: its record was dropped';
+    const { steps = [], startedAtMs } = running;
+    const requests = steps
+      .filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined)
+      .map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`);
     const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');
-    return `a reconcile runs${started}: ${where}`;
+    return `a reconcile runs for ${since(startedAtMs)}: ${where}`;
   }
   if (state.waitingSinceMs !== undefined) {
     return `queued for ${since(state.waitingSinceMs)}: ${describeCause(state.cause, state.failures)}`;

@@ -145,6 +145,31 @@ describe('the recorder keeps', () => {
     expect(explained('c')?.reconciles).toHaveLength(1);
   });
 
+  test('the record of a reconcile that runs, although others need its bytes', () => {
+    const { recorder, start, end, create, explained, reconcile } = recording(
+      { maxBytes: 20_000 },
+      { isProcessing: true },
+    );
+    const hangs = start('hangs');
+    hangs.requested({ verb: 'get', kind: Part, key: { name: 'p' } }, performance.now());
+    for (let i = 0; i < 100; i += 1) reconcile(`other-${i}`);
+    expect(recorder.bytes).toBeLessThanOrEqual(20_000);
+    expect(explained('hangs')?.now).toContain('get Part p without an answer for');
+    create(hangs, 'q');
+    end(hangs);
+    expect(explained('hangs')?.reconciles).toMatchObject([{ steps: [{ name: 'p' }, { name: 'q' }] }]);
+    for (let i = 0; i < 100; i += 1) reconcile(`other-${i}`);
+    expect(explained('hangs')?.reconciles).toEqual([]);
+  });
+
+  test('the records of all that run, even if they need more than its bytes', () => {
+    const { recorder, start, explained } = recording({ maxBytes: 5_000 }, { isProcessing: true });
+    const running = Array.from({ length: 20 }, (_, i) => `running-${i}`);
+    for (const name of running) start(name);
+    expect(recorder.bytes).toBeGreaterThan(5_000);
+    expect(running.map((name) => explained(name)?.reconciles.length)).toEqual(running.map(() => 1));
+  });
+
   test('20 steps of a reconcile, and the number of the others', () => {
     const { start, end, create, explained } = recording();
     const trace = start('many');
@@ -300,6 +325,7 @@ describe('an explanation', () => {
 
   test.each<[Partial<State>, string]>([
     [{}, 'waits for a change'],
+    [{ isProcessing: true }, 'a reconcile runs: its record was dropped'],
     [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
     [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
     [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],
