@@ -204,8 +204,8 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
     if (running === undefined) return 'a reconcile runs: its record was dropped';
-    const { steps = [], startedAtMs } = running;
-    const requests = steps
+    const { steps = [], lastFurtherStep, startedAtMs } = running;
+    const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
       .filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined)
       .map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`);
     const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');

@@ -323,6 +323,15 @@ describe('an explanation', () => {
     expect(told('a')).toContain('still runs');
   });
 
+  test('tells where a reconcile is stuck after more steps than are listed', () => {
+    const { start, create, explained } = recording({}, { isProcessing: true });
+    const trace = start('a');
+    for (let i = 0; i < 30; i += 1) create(trace, `part-${i}`);
+    expect(explained('a')?.now).toContain('no request to the API server is in flight');
+    trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now());
+    expect(explained('a')?.now).toContain('delete Part p without an answer for');
+  });
+
   test.each<[Partial<State>, string]>([
     [{}, 'waits for a change'],
     [{ isProcessing: true }, 'a reconcile runs: its record was dropped'],
