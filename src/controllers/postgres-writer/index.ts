@@ -8,7 +8,7 @@ import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
 import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
-import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
+import { hasWaitingWriter, PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
 import { parseTableName, tableText } from './statements.ts';
 import { Tables } from './tables.ts';
 
@@ -46,7 +46,8 @@ export function addPostgresWriterController(
   const { log } = manager;
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
   const inFlight = new InFlightCount();
-  const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
+  const database = new Database({ settings, log, gate });
+  outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(writers) });
   connectionMetrics(registry, database, settings.poolSize);
   const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
   const reconciler = new PostgresWriterReconciler({
