@@ -218,7 +218,12 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const absent = absenceOf(state, controller);
   if (state.dueAtMs === undefined) return `${absent}waits for a change`;
   const dueIn = duration(Math.max(state.dueAtMs - nowMs, 0));
-  return `${absent}waits for ${state.failures > 0 ? `retry ${state.failures}` : 'its requeue'}, in ${dueIn}`;
+  return `${absent}waits for ${describeTimer(state)}, in ${dueIn}`;
+}
+
+function describeTimer({ dueCause, failures }: ControllerKeyState): string {
+  if (dueCause?.type !== 'retry') return 'its requeue';
+  return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
 }
 
 function absenceOf({ isCached, isFiltered }: ControllerKeyState, controller: ObservedController): string {

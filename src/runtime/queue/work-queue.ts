@@ -79,6 +79,8 @@ export interface KeyState {
   readonly isProcessing: boolean;
   /** When its retry or requeue is due. */
   readonly dueAtMs: number | undefined;
+  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  readonly dueCause: Cause | undefined;
   /** How many times it has failed in a row. */
   readonly failures: number;
 }
@@ -236,6 +238,7 @@ export class WorkQueue {
       cause: waiting?.cause,
       isProcessing: this.#processing.has(key),
       dueAtMs: this.dueAtMs(key),
+      dueCause: this.#timers.get(key)?.cause,
       failures: this.failures(key),
     };
   }
