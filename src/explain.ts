@@ -22,9 +22,9 @@ export class ExplainUsageError extends Error {
 const followEveryMs = 1000;
 
 /**
- * Asks the operator in this container why an object is as it is, or what the operator did in a namespace.
+ * Asks the operator in this container why an object is as it is, or what the operator did and has not ended.
  *
- * @param args `echo/hello -n default --json`, or `-n default --since 300`.
+ * @param args `echo/hello -n default --json`, or `--since 300`, which without `-n` means all namespaces.
  * @param folder where the operator serves explanations.
  * @param options.color escape sequences for a terminal. Default false.
  * @returns the texts to print; with `--follow` one after each change, without an end.
@@ -64,13 +64,13 @@ function parse(args: readonly string[]): ExplainArguments {
   if (since !== undefined) {
     const withinSeconds = Number(since);
     if (positionals.length > 0 || !(withinSeconds > 0)) throw new ExplainUsageError(`explain: ${usage}`);
-    return { query: { namespace, withinSeconds }, json, follow };
+    return { query: { ...(namespace !== undefined && { namespace }), withinSeconds }, json, follow };
   }
   const [kind = '', name = '', ...further] = positionals.length === 1 ? (positionals[0]?.split('/') ?? []) : [];
   if (kind === '' || name === '' || further.length > 0) {
     throw new ExplainUsageError(`explain: got ${positionals.join(' ') || 'nothing'}, ${usage}`);
   }
-  return { query: { kind, namespace, name }, json, follow };
+  return { query: { kind, namespace: namespace ?? 'default', name }, json, follow };
 }
 
 function parsed(args: readonly string[]) {
@@ -79,7 +79,7 @@ function parsed(args: readonly string[]) {
       args: [...args],
       allowPositionals: true,
       options: {
-        namespace: { type: 'string', short: 'n', default: 'default' },
+        namespace: { type: 'string', short: 'n' },
         since: { type: 'string' },
         json: { type: 'boolean', default: false },
         follow: { type: 'boolean', short: 'f', default: false },

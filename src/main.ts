@@ -26,7 +26,7 @@ Commands:
   explain KIND/NAME [-n NAMESPACE] [--json] [--follow]
                     print why the operator in this container did what it did with an object, and what it waits for
   explain --since SECONDS [-n NAMESPACE] [--json] [--follow]
-                    print what the operator in this container did in a namespace
+                    print what the operator in this container did, in a namespace or in all, and what it has not ended
   version           print the version
 `;
 

@@ -163,7 +163,19 @@ describe('an alert fires and resolves', () => {
         [`leader_election_lease_transitions{${target},${lease}}`]: '3x9 4 5 6 stale',
         [`leader_election_lease_transitions{${other},${lease}}`]: '_x12 7 8 9x40',
       },
-      { '13m': [], '15m': [warning('EchoperatorLeadershipFlapping')], '24m': [], '40m': [] },
+      { '13m': [], '15m': [warning('EchoperatorLeadershipFlapping')], '26m': [], '40m': [] },
+    ));
+
+  it('EchoperatorLeadershipFlapping: not if the Lease is deleted and its count begins again', () =>
+    expectAlerts(
+      { ...calm, [`leader_election_lease_transitions{${target},${lease}}`]: '37x9 0x10 1x30' },
+      { '10m': [], '16m': [], '21m': [], '30m': [] },
+    ));
+
+  it('EchoperatorLeadershipFlapping: six changes, although the Lease is deleted meanwhile', () =>
+    expectAlerts(
+      { ...calm, [`leader_election_lease_transitions{${target},${lease}}`]: '37x9 38 39 40 0 1 2 3x30' },
+      { '15m': [], '16m': [warning('EchoperatorLeadershipFlapping')], '40m': [] },
     ));
 
   it('EchoperatorLeadershipFlapping: not for an upgrade of three replicas and its rollback', () =>

@@ -3,7 +3,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo, Pet, PodSet, ScheduledEcho } from '../../src/api/index.ts';
-import type { ObjectKey } from '../../src/runtime/index.ts';
+import {
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type ObjectKey,
+  type StandardStatus,
+} from '../../src/runtime/index.ts';
 import { CronJob, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import type { ExplainAnswer } from '../../src/runtime/process/index.ts';
 import type { FaultProxy } from '../../src/runtime/testing/index.ts';
@@ -80,6 +86,18 @@ async function storyWith(object: string, pattern: RegExp): Promise<string> {
   return told;
 }
 
+/** The condition from which those learn the cause who may not use the command. */
+async function ready<T extends KubeObject & { readonly status?: StandardStatus }>(kind: Kind<T>, key: ObjectKey) {
+  const { status } = await cluster.client.get(kind, key);
+  return findCondition(status?.conditions, 'Ready');
+}
+
+/** What the command calls the exceeded quota, in the words of the API server, which the condition quotes. */
+function exceededQuota(told: string): string {
+  const [, quota, resource] = /quota (\S+) is exceeded for (\S+?)(;|$)/m.exec(told) ?? [];
+  return `exceeded quota: ${quota}, requested: ${resource}=`;
+}
+
 async function answer(object: string): Promise<ExplainAnswer> {
   const { stdout } = await operatorCommand(['explain', object, '-n', namespace, '--json'], settings);
   expect(stdout).not.toContain('hunter2');
@@ -101,6 +119,7 @@ describe('explain answers', () => {
     expect(told).toContain('create Job refused: 403');
     expect(told).toContain('JobRefused; 403 Forbidden; quota none is exceeded for count/jobs.batch');
     expect(told).toMatch(/retry \d+/);
+    expect((await ready(Echo, { namespace, name: 'refused' }))?.message).toContain(exceededQuota(told));
     await cluster.client.delete(ResourceQuota, quota);
     await cluster.job({ namespace, name: 'refused' });
   });
@@ -162,6 +181,10 @@ describe('explain answers', () => {
       'pet/waiting',
       /PetStoreUnavailable; again at \d\d:[\s\S]*now: waits for its requeue, in .*; last reason PetStoreUnavailable/,
     );
+    expect(await ready(Pet, key)).toMatchObject({
+      reason: 'PetStoreUnavailable',
+      message: expect.stringMatching(/^the pet store at 127\.0\.0\.1:1: .*ECONNREFUSED.* \(since .*\)$/),
+    });
     await cluster.client.patch(Pet, key, { type: 'merge', body: { metadata: { finalizers: [] } } });
   });
 
@@ -174,7 +197,12 @@ describe('explain answers', () => {
       return status?.hard?.pods === '3';
     });
     await cluster.client.create(PodSet, customManifest(key, { replicas: 5 }));
-    await storyWith('podset/short', /create Pod short-pod-\w+: 403.*\n(.*\n)* +.*quota few is exceeded for pods/);
+    const told = await storyWith(
+      'podset/short',
+      /create Pod short-pod-\w+: 403.*\n(.*\n)* +.*quota few is exceeded for pods/,
+    );
+    await withReason(cluster, PodSet, key, 'PodRefused');
+    expect((await ready(PodSet, key))?.message).toContain(exceededQuota(told));
     await cluster.client.delete(PodSet, key);
     await cluster.client.delete(ResourceQuota, quota);
   });
@@ -206,6 +234,24 @@ describe('explain answers', () => {
     expect(await printed('--since', '300', '-n', 'kube-system')).toContain('nothing was sent');
   });
 
+  test('why does it fail again and again? The API server fails, and the condition says so too', async () => {
+    const key = { namespace, name: 'unavailable' };
+    const fault = proxy.inject(
+      { type: 'answer', status: 503, reason: 'ServiceUnavailable' },
+      { on: ({ verb, resource }) => verb === 'create' && resource === 'jobs' },
+    );
+    await create(key.name);
+    await echoWithReason(cluster, key, 'ReconcileFailed');
+    const { error = 'none' } = (await answer('echo/unavailable')).explanation?.reconciles.at(-1) ?? {};
+    expect(error).toBe('503 ServiceUnavailable');
+    expect(await ready(Echo, key)).toMatchObject({ status: 'Unknown', message: expect.stringContaining(error) });
+    const told = await story('echo/unavailable');
+    expect(told).toContain('create Job unavailable: 503');
+    expect(told).toContain('last reason ReconcileFailed');
+    fault.off();
+    await echoWithReason(cluster, key, 'Printing');
+  });
+
   test('is it stuck, and where? A request has no answer', async () => {
     const silence = proxy.inject(
       { type: 'silence' },
@@ -214,6 +260,9 @@ describe('explain answers', () => {
     await create('stuck');
     await eventually('it creates a Job', async () => silence.count > 0);
     expect(await story('echo/stuck')).toMatch(/now: a reconcile runs for .*: create Job stuck without an answer for/);
+    expect(await printed('--since', '0.001')).toMatch(
+      new RegExp(`now: Echo ${namespace}/stuck: a reconcile runs for .*: create Job stuck without an answer for`),
+    );
     silence.off();
   });
 

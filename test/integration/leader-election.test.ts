@@ -276,8 +276,12 @@ describe('a Lease that another client changes', () => {
 
   test('is created again by its holder, and by nobody else, if it is deleted', async () => {
     const [leader, standby] = await startGroup(2);
+    const body = { spec: { leaseTransitions: 5 } };
+    await cluster.client.patch(Lease, { namespace, name }, { type: 'merge', body });
+    await eventually('the leader has observed it', async () => leader.elector.leaseTransitions === 5);
     await cluster.client.delete(Lease, { namespace, name });
     await eventually('the Lease exists again', async () => (await lease()).spec?.holderIdentity === leader.identity);
+    expect((await lease()).spec?.leaseTransitions).toBe(5);
     expect(leader.leads).toBe(true);
     expect(standby?.leads).toBe(false);
     expect(standby?.proxy.answered(201)).toBe(0);

@@ -138,8 +138,8 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'PostgresWriter: statements do not pass the fence',
     file: 'controllers/postgres-writer/index.ts',
-    find: 'new Database({ settings, log, gate, onChange',
-    replace: 'new Database({ settings, log, onChange',
+    find: 'new Database({ settings, log, gate }',
+    replace: 'new Database({ settings, log }',
     plans: { perturb: ['postgres-writer/create'] },
   },
   {

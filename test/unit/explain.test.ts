@@ -50,6 +50,11 @@ describe('explain', () => {
     expect(asked).toEqual({ namespace: 'team', withinSeconds: 300 });
   });
 
+  test('without a namespace asks what was done in all', async () => {
+    await explained(['--since', '300']);
+    expect(asked).toEqual({ withinSeconds: 300 });
+  });
+
   test('prints a story', async () => {
     answer = {
       ...answer,
@@ -68,6 +73,32 @@ describe('explain', () => {
         '',
       ].join('\n'),
     );
+  });
+
+  test('prints the date of what was not today', async () => {
+    const [reconcile] = explanation.reconciles;
+    const earlier = {
+      ...reconcile,
+      at: '2026-01-01T23:59:59.999Z',
+      repeated: { times: 2, firstAt: '2025-12-31T08:00:00.000Z' },
+      nextAt: '2026-01-03T00:00:00.000Z',
+    };
+    const ignored = { at: '2026-01-01T12:00:00.000Z', change: 'Echo modified' };
+    answer = { explanation: { ...explanation, reconciles: [earlier, reconcile], ignored }, notes: [] };
+    const told = await explained(['echo/hello']);
+    expect(told).toContain(
+      '\n2026-01-01 23:59:59.999  resync (queued for 1 ms); also 2 times since 2025-12-31 08:00:00.000\n',
+    );
+    expect(told).toContain('again at 2026-01-03 00:00:00.000\n03:04:00.000  resync');
+    expect(told).toContain('\n2026-01-01 12:00:00.000  ignored: Echo modified\n03:04:05.678  now: ');
+    const activity = {
+      withinSeconds: 1e6,
+      at: '2026-01-02T00:00:01.000Z',
+      reconciles: [{ ...earlier, kind: 'Echo', key: 'team/hello' }],
+      unfinished: [],
+    };
+    answer = { activity, notes: [] };
+    expect(await explained(['--since', '1000000'])).toContain('\n2026-01-01 23:59:59.999  Echo team/hello: resync');
   });
 
   test('prints escape sequences only for a terminal', async () => {

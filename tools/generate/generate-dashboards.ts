@@ -119,10 +119,7 @@ const operator = dashboard('Operator', 'echoperator-operator', {
     number('Leader', [`leader_election_master_status{${target}} == 1`, '{{pod}}'], { width: 8 }),
     number(
       'Changes of the leader in this hour',
-      [
-        `max(max_over_time(leader_election_lease_transitions{${target}}[1h])) - min(min_over_time(leader_election_lease_transitions{${target}}[1h]))`,
-        'changes',
-      ],
+      [`floor(increase(max(leader_election_lease_transitions{${target}})[1h:30s]))`, 'changes'],
       { width: 4 },
     ),
     number('Replicas', [`count(leader_election_master_status{${target}})`, 'replicas'], { width: 4 }),

@@ -97,7 +97,7 @@ export function ofRuntime(): Registry {
 /** The metrics of the controllers for systems outside of the cluster. */
 export function ofOutside(): Registry {
   const registry = new Registry();
-  outsideUp(registry, 'postgres');
+  outsideUp(registry, 'postgres', { isDown: () => false, isAwaited: () => false });
   statementMetrics(registry, { query: async () => [] });
   connectionMetrics(registry, { connections: () => ({ idle: 0, inUse: 0, waitingStatements: 0 }) }, 1);
   callMetrics(registry);

@@ -10,7 +10,7 @@ import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import type { Reason } from '../../src/runtime/controller/index.ts';
+import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */
@@ -57,7 +57,15 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   return Promise.all(
     pages.map(async ([page, reasons, conditions]): Promise<[string, string]> => {
       const text = await readFile(join(root, page), 'utf8');
-      return [page, replaceTable(page, text, 'reasons', tableOf({ ...reasons, ...controllerDisabled }, conditions))];
+      return [
+        page,
+        replaceTable(
+          page,
+          text,
+          'reasons',
+          tableOf({ ...reasons, ...commonReasons, ...controllerDisabled }, conditions),
+        ),
+      ];
     }),
   );
 }

@@ -2,18 +2,41 @@ import { Gauge, type Registry } from 'prom-client';
 
 const name = 'echoperator_outside_up';
 
-/** Adds a system to the metric that shows whether it can be used, initially 1. Returns a function that sets the value. */
-export function outsideUp(registry: Registry, system: string): (up: boolean) => void {
+/** The state of a system, read at each scrape. */
+export interface OutsideState {
+  /** Its circuit is open. */
+  readonly isDown: () => boolean;
+  /** An object waits for it. Called only while it is down. */
+  readonly isAwaited: () => boolean;
+}
+
+/** Of each system, whether it can be used. */
+class OutsideUp extends Gauge<'system'> {
+  readonly #states = new Map<string, OutsideState>();
+
+  constructor(registry: Registry) {
+    const help = 'Whether `postgres` or `petstore` can be used: 1, or 0 while it is down and an object waits for it.';
+    super({ name, help, labelNames: ['system'], registers: [registry] });
+  }
+
+  add(system: string, state: OutsideState): void {
+    this.#states.set(system, state);
+  }
+
+  override get(): ReturnType<Gauge<'system'>['get']> {
+    for (const [system, { isDown, isAwaited }] of this.#states) {
+      this.set({ system }, isDown() && isAwaited() ? 0 : 1);
+    }
+    return super.get();
+  }
+}
+
+/**
+ * Adds a system to the metric that shows whether it can be used. A circuit closes only when a call succeeds, and without an object that
+ * waits nobody calls: then the system does not count as down.
+ */
+export function outsideUp(registry: Registry, system: string, state: OutsideState): void {
   const known = registry.getSingleMetric(name);
-  const gauge =
-    known instanceof Gauge
-      ? known
-      : new Gauge({
-          name,
-          help: 'Whether `postgres` or `petstore` can be used: 1, or 0 while calls to it wait.',
-          labelNames: ['system'],
-          registers: [registry],
-        });
-  gauge.set({ system }, 1);
-  return (up) => gauge.set({ system }, up ? 1 : 0);
+  const gauge = known instanceof OutsideUp ? known : new OutsideUp(registry);
+  gauge.add(system, state);
 }

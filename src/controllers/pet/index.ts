@@ -49,18 +49,17 @@ export function addPetController(
   const system = `the pet store at ${address}`;
   const store = new PetStore({ address, tls, timeoutMs, gate, interceptors: [callMetrics(registry)] });
   const inventory = new Inventory(pets);
-  const showUp = outsideUp(registry, 'petstore');
   const circuit = new Circuit({
     system,
     reasonOf: outageOf,
     isAnswer: (error) => failureOf(error) !== undefined,
     log,
     onChange: (up) => {
-      showUp(up);
       // The store has no watch, so search for what has changed meanwhile.
       if (up) sweep.requestEarly();
     },
   });
+  outsideUp(registry, 'petstore', { isDown: () => circuit.isOpen, isAwaited: () => inventory.hasWaitingPet() });
   const sweep = new Sweep({
     search: async (signal) => {
       if (circuit.isOpen) {

@@ -21,8 +21,6 @@ export interface DatabaseOptions {
   readonly log: Logger;
   /** The gate that each statement must pass when it is sent. Default: none. */
   readonly gate?: Gate | undefined;
-  /** Called when an outage begins and when it ends. */
-  readonly onChange?: (up: boolean) => void;
 }
 
 /** The connections to the database, and the statements that wait for one. */
@@ -51,7 +49,7 @@ export class Database {
   #lastPool: NamedPool['pool'] | undefined;
 
   constructor(options: DatabaseOptions) {
-    const { settings, log, gate, onChange } = options;
+    const { settings, log, gate } = options;
     this.#options = options;
     this.#ended = gate === undefined ? this.#closing.signal : AbortSignal.any([gate.signal, this.#closing.signal]);
     this.#connections = new Semaphore(settings.poolSize);
@@ -60,7 +58,6 @@ export class Database {
       reasonOf: databaseReasonOf,
       isAnswer: (error) => tableReasonOf(error) !== undefined,
       log,
-      ...(onChange && { onChange }),
     });
   }
 
@@ -73,6 +70,11 @@ export class Database {
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
     // Check the circuit after the wait for a connection, so that no connection is opened during an outage.
     return this.#connections.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
+  }
+
+  /** Whether the database cannot be used, as far as is known: until a call succeeds. */
+  get isDown(): boolean {
+    return this.#circuit.isOpen;
   }
 
   /** Counts the connections of the current pool, not those of earlier credentials, which end soon. */

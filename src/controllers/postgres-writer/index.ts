@@ -8,7 +8,7 @@ import { outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
 import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
-import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
+import { hasWaitingWriter, PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
 import { parseTableName, tableText } from './statements.ts';
 import { Tables } from './tables.ts';
 
@@ -45,7 +45,8 @@ export function addPostgresWriterController(
   const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
-  const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
+  const database = new Database({ settings, log, gate });
+  outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(writers) });
   connectionMetrics(registry, database, settings.poolSize);
   const tables = new Tables(statementMetrics(registry, database));
   const reconciler = new PostgresWriterReconciler({

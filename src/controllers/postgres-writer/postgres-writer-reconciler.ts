@@ -19,7 +19,13 @@ import {
 } from '../../runtime/index.ts';
 import { OutsideDownError, untilAborted } from '../outside/index.ts';
 import { refusedOutcome } from '../refusal.ts';
-import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
+import {
+  type DatabaseReason,
+  InvalidSpecError,
+  RowBusyError,
+  RowRefusedError,
+  TableNotAllowedError,
+} from './errors.ts';
 import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
 import type { Tables, Written } from './tables.ts';
 
@@ -442,6 +448,23 @@ const reasonsWithoutRow: readonly Reason[] = [
 /** Whether the row is in its table and in no other, according to the status. */
 const isSettled = (writer: PostgresWriter): boolean =>
   ['RowWritten', 'RowAltered'].includes(currentReady(writer)?.reason ?? '') && writer.status?.tables?.length === 1;
+
+/** The reasons of a PostgresWriter that waits until the database can be used. */
+const waitingReasons: ReadonlySet<string | undefined> = new Set<DatabaseReason>([
+  'DatabaseDown',
+  'DatabaseMissing',
+  'AccessDenied',
+  'CredentialsMissing',
+  'TlsRefused',
+]);
+
+/** Whether a PostgresWriter reports that it waits until the database can be used. Its reconciles call the database. */
+export function hasWaitingWriter(writers: Pick<ReadonlyStore<PostgresWriter>, 'list'>): boolean {
+  for (const { status } of writers.list()) {
+    if (waitingReasons.has(findCondition(status?.conditions, 'Ready')?.reason)) return true;
+  }
+  return false;
+}
 
 /** Parses a table of the status. Undefined for a text that the operator cannot have written there. */
 function parseStatusTable(text: string): Table | undefined {

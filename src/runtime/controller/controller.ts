@@ -13,6 +13,7 @@ import type {
   ReconcileFailure,
   ReconcileObserver,
   ReconcileOutcome,
+  UnfinishedKey,
 } from '../observability/index.ts';
 import { type Cause, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
@@ -45,6 +46,17 @@ export interface ReconcileContext {
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
+  /** The reconciles of this key that have failed in a row before this one. Absent: the last one did not fail. */
+  readonly failed?: FailedReconciles | undefined;
+}
+
+/** The reconciles of a key that have failed in a row. */
+export interface FailedReconciles {
+  readonly count: number;
+  /** When the first one ended. */
+  readonly since: Date;
+  /** The error of the last one, if it exceeded its time limit. By then its client could send nothing more. */
+  readonly timeout?: unknown;
 }
 
 /**
@@ -133,6 +145,8 @@ export class Controller<T extends KubeObject> {
   readonly #queue: WorkQueue;
   readonly #informer: Informer<T>;
   readonly #readYourWrites: ReadYourWrites;
+  /** The keys whose last reconcile exceeded its time limit, each with the error. */
+  readonly #timeouts = new Map<string, unknown>();
   /** The handlers are being attached again: the queue receives every cached object. */
   #isTakingOver = false;
   /** Attaches the handlers again after {@link detachUntilRun}. */
@@ -165,6 +179,7 @@ export class Controller<T extends KubeObject> {
       kind,
       predicate: predicate?.name,
       stateOf: (key) => this.#stateOf(key, predicate),
+      unfinished: () => this.#unfinished(),
     });
     const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
@@ -303,9 +318,10 @@ export class Controller<T extends KubeObject> {
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     let thrown: unknown;
+    const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
-      const result = await this.#reconcile(parseKey(key), { client, signal, log });
+      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
       if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') thrown = result.error;
       end = this.#handleResult(key, result, log);
@@ -319,6 +335,14 @@ export class Controller<T extends KubeObject> {
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
       trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
+  }
+
+  /** The failures of the key before this reconcile. */
+  #failed(key: string): FailedReconciles | undefined {
+    const timeout = this.#timeouts.get(key);
+    this.#timeouts.delete(key);
+    const failures = this.#queue.failuresInARow(key);
+    return failures && { ...failures, timeout };
   }
 
   #stateOf(key: ObjectKey, predicate: Predicate<T> | undefined): ControllerKeyState {
@@ -335,6 +359,12 @@ export class Controller<T extends KubeObject> {
     };
   }
 
+  #unfinished(): readonly UnfinishedKey[] {
+    const processing = Array.from(this.#queue.allProcessing(), ({ key, addedAtMs }) => ({ key, sinceMs: addedAtMs }));
+    const all = [...processing, ...this.#readYourWrites.allDeferred()];
+    return all.map(({ key, sinceMs }) => ({ key: parseKey(key), sinceMs }));
+  }
+
   #handleResult(key: string, result: Result, log: Logger): ReconcileEnd {
     if (result.type === 'retry') {
       log.debug({ err: result.error }, 'the status reports the failure: retrying with backoff');
@@ -348,6 +378,7 @@ export class Controller<T extends KubeObject> {
 
   #retryAfterTimeout(key: string, error: unknown, log: Logger): ReconcileEnd {
     log.error({ err: error }, 'reconcile failed: trying again');
+    this.#timeouts.set(key, error);
     this.#queue.addRateLimited(key);
     return { outcome: 'error', failure: 'timeout' };
   }

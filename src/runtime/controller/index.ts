@@ -15,13 +15,16 @@ export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
+export type { FailedReconciles } from './controller.ts';
 export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
+  commonReasons,
   currentReady,
   desiredStatus,
   type OutcomeReporterOptions,
   type Reason,
   type Reasons,
+  type ReportingContext,
   type ReportingObject,
 } from './outcome.ts';
 export { isCurrent, patchStatusIfPresent } from './patch-status.ts';

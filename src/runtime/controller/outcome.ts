@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ApplyResult } from '../apply/index.ts';
-import { ApiError, isRefusal } from '../client/index.ts';
+import { ApiError, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
 import {
   type Condition,
   type DesiredCondition,
@@ -8,14 +8,17 @@ import {
   findCondition,
   type Kind,
   type KubeObject,
+  keyOf,
   keyString,
   type StandardStatus,
   setCondition,
+  statusPatch,
 } from '../kind/index.ts';
+import { summarizeError } from '../observability/error-summary.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
 import type { ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
-import { done, type Result, requeueAfter, retry } from './result.ts';
+import { done, type Result, requeueAfter, retry, TerminalError } from './result.ts';
 
 /** What a reason of the condition `Ready` means. */
 export interface Reason {
@@ -61,6 +64,20 @@ export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R>
   }
   return reasons;
 }
+
+/** The reasons that every kind has besides its own: an {@link OutcomeReporter} itself reports them. */
+export const commonReasons = defineReasons({
+  ReconcileFailed: {
+    ready: 'Unknown',
+    event: 'Warning',
+    meaning:
+      'Reconciles have failed for five seconds or more, at least three in a row, for example because the API server or a webhook fails. The message names the error. Where the reason is a Warning already, it stays, and its message names the error too. The operator retries at least once a minute.',
+  },
+});
+type CommonReason = ReasonOf<typeof commonReasons>;
+
+/** When failures in a row are reported. An API server that restarts causes several within milliseconds. */
+const reportedAfter = { failures: 3, ms: 5000 } as const;
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
@@ -120,6 +137,10 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
   readonly now?: () => Date;
 }
 
+/** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `failed` it does not report failures in a row. */
+export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed'> &
+  Partial<Pick<ReconcileContext, 'signal'>>;
+
 /**
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
@@ -130,6 +151,10 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
  *   reason has `recordsMessageChanges`. If the status write has no answer, they follow when a later reconcile of the process
  *   reads the written status.
+ * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and the message names the
+ *   last error without its own message; see {@link commonReasons}. A reason that asks a person to act (`Warning`) of the same
+ *   generation stays, and only its message grows. The status is written again only if the error is another. It is never written
+ *   for a failure to write it.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
  *   minute. The object recovers without intervention once the quota or the policy allows it.
  *
@@ -155,14 +180,18 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  */
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
+  readonly #reasons: Reasons<R | CommonReason>;
   /** By uid: the Events of the last status write without an answer. Oldest first. */
   readonly #unanswered = new Map<
     string,
     { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
   >();
+  /** The errors that need no report: the status tells them, or was to be written. */
+  readonly #reported = new WeakSet<object>();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
     this.#options = options;
+    this.#reasons = { ...commonReasons, ...options.reasons };
   }
 
   /**
@@ -174,12 +203,22 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    */
   async reconcile(
     object: T,
-    context: Pick<ReconcileContext, 'client' | 'log'>,
+    context: ReportingContext,
     work: () => Promise<Outcome<R, T> | Result | undefined>,
   ): Promise<Result> {
     this.#recordUnanswered(object, context);
-    const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
-    return 'type' in outcome ? outcome : this.report(object, outcome, context);
+    const { failed, signal } = context;
+    if (failed?.timeout !== undefined && this.#isPersistent(failed, failed.count)) {
+      await this.#reportFailure(object, failed.timeout, context);
+    }
+    try {
+      const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
+      return 'type' in outcome ? outcome : await this.report(object, outcome, context);
+    } catch (error) {
+      const isToReport = error instanceof TerminalError || this.#isPersistent(failed);
+      if (isToReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
+      throw error;
+    }
   }
 
   /**
@@ -194,32 +233,22 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    *   that `reconcile` does not report it.
    * - An Error if the installed CustomResourceDefinition has no status subresource.
    */
-  async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
-    const { kind, reasons, keepsObservedGeneration, now = () => new Date() } = this.#options;
-    const desired = desiredStatus(reasons, object, outcome, now());
-    const { observedGeneration: _, ...withoutGeneration } = desired;
-    const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
-    context.client.trace?.reported(outcome.reason);
-    this.#recordUnanswered(object, context);
-    const own = outcome.event === undefined ? [] : [outcome.event];
-    const all = this.#isReasonChange(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
-    try {
-      const isWritten = (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
-      if (isWritten) this.#unanswered.delete(object.metadata.uid);
-      for (const notice of isWritten ? all : own) this.recordEvent(object, notice, context);
-    } catch (error) {
-      if (!wasNotWritten(error) && all.length > 0) {
-        this.#remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
-      }
-      // Only one error can be thrown. A refusal comes again with the retry, which reports it.
-      if (outcome.error !== undefined && !isRefusal(outcome.error)) {
-        context.log.warn({ err: outcome.error }, 'reconcile failed, and its status could not be written');
-      }
-      throw isRefusal(error) ? refusedStatusWrite(kind, object, error) : error;
-    }
+  async report(object: T, outcome: Outcome<R, T>, context: ReportingContext): Promise<Result> {
     const { error, requeueAfterMs } = outcome;
+    try {
+      await this.#write(object, this.#withFailure(outcome, context), context);
+    } catch (failure) {
+      // Only one error can be thrown. A refusal comes again with the retry, which reports it.
+      if (error !== undefined && !isRefusal(error)) {
+        context.log.warn({ err: error }, 'reconcile failed, and its status could not be written');
+      }
+      const thrown = isRefusal(failure) ? refusedStatusWrite(this.#options.kind, object, failure) : failure;
+      this.#markReported(thrown);
+      throw thrown;
+    }
     if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);
     if (isRefusal(error)) return retry(error);
+    this.#markReported(error);
     throw error;
   }
 
@@ -260,14 +289,95 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { ...refused(object, error), error };
   }
 
-  #isReasonChange(object: T, { reason, message }: Outcome<R, T>): boolean {
-    const { recordsMessageChanges = false } = this.#options.reasons[reason];
+  /** Writes the status, and records the Events of the outcome. */
+  async #write(object: T, outcome: AnyOutcome<R, T>, context: ReportingContext): Promise<void> {
+    const { kind, keepsObservedGeneration } = this.#options;
+    const desired = desiredStatus(this.#reasons, object, outcome, this.#now());
+    const { observedGeneration: _, ...withoutGeneration } = desired;
+    const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
+    context.client.trace?.reported(outcome.reason);
+    this.#recordUnanswered(object, context);
+    const own = outcome.event === undefined ? [] : [outcome.event];
+    const all = this.#isReasonChange(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
+    try {
+      const isWritten = (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
+      if (isWritten) this.#unanswered.delete(object.metadata.uid);
+      for (const notice of isWritten ? all : own) this.recordEvent(object, notice, context);
+    } catch (error) {
+      if (!wasNotWritten(error) && all.length > 0) {
+        this.#remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
+      }
+      throw error;
+    }
+  }
+
+  /** @param count how many reconciles have failed in a row. Default: those before, and this one. */
+  #isPersistent(failed: ReconcileContext['failed'], count = (failed?.count ?? 0) + 1): boolean {
+    if (failed === undefined || count < reportedAfter.failures) return false;
+    return this.#now().getTime() - failed.since.getTime() >= reportedAfter.ms;
+  }
+
+  /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not tell the error. */
+  #withFailure(outcome: Outcome<R, T>, { failed }: ReportingContext): AnyOutcome<R, T> {
+    const { reason, message, error } = outcome;
+    const isTold = error === undefined || isRefusal(error) || this.#reasons[reason].event === 'Warning';
+    if (isTold || !this.#isPersistent(failed)) return outcome;
+    return { ...outcome, reason: 'ReconcileFailed', message: `${failureMessage(error, failed)}; ${message}` };
+  }
+
+  /** Reports an error that no outcome tells. If that fails, the next failure tries again. Never throws. */
+  async #reportFailure(object: T, error: unknown, context: ReportingContext): Promise<void> {
+    if (this.#isReported(error) || error instanceof GateClosedError || isNamespaceTerminating(error)) return;
+    this.#markReported(error);
+    const outcomeOf = (current: T) => this.#failureOutcome(current, failureMessage(error, context.failed));
+    const desired = desiredStatus(this.#reasons, object, outcomeOf(object), this.#now());
+    if (statusPatch(object.status ?? {}, desired) === undefined) return;
+    try {
+      // The reconcile may have changed the object before it failed.
+      const current = await context.client.get(this.#options.kind, keyOf(object));
+      const { uid, generation } = current.metadata;
+      if (uid !== object.metadata.uid || generation !== object.metadata.generation) return;
+      await this.#write(current, outcomeOf(current), context);
+    } catch (failure) {
+      context.log.debug({ err: failure }, 'the status could not report that reconciles fail');
+    }
+  }
+
+  /** A reason that asks a person to act is more specific, and still true as far as is known. */
+  #failureOutcome({ metadata, status }: T, failure: string): AnyOutcome<R, T> {
+    const ready = findCondition(status?.conditions, 'Ready');
+    if (ready === undefined || ready.observedGeneration !== metadata.generation || !this.#isAlarming(ready.reason)) {
+      return { reason: 'ReconcileFailed', message: failure };
+    }
+    return { reason: ready.reason, message: `${ready.message.split(besides)[0]}${besides}${failure}` };
+  }
+
+  /** Whether it is a reason of this kind that asks a person to act. */
+  #isAlarming(reason: string): reason is R {
+    const reasons: Reasons = this.#options.reasons;
+    return Object.hasOwn(reasons, reason) && reasons[reason]?.event === 'Warning';
+  }
+
+  #now(): Date {
+    return this.#options.now?.() ?? new Date();
+  }
+
+  #markReported(error: unknown): void {
+    if (typeof error === 'object' && error !== null) this.#reported.add(error);
+  }
+
+  #isReported(error: unknown): boolean {
+    return typeof error === 'object' && error !== null && this.#reported.has(error);
+  }
+
+  #isReasonChange(object: T, { reason, message }: AnyOutcome<R, T>): boolean {
+    const { recordsMessageChanges = false } = this.#reasons[reason];
     const before = findCondition(object.status?.conditions, 'Ready');
     return before?.reason !== reason || (recordsMessageChanges && before.message !== message);
   }
 
-  #reasonNotice({ reason, message }: Outcome<R, T>): Notice {
-    return { type: this.#options.reasons[reason].event, reason, note: message };
+  #reasonNotice({ reason, message }: AnyOutcome<R, T>): Notice {
+    return { type: this.#reasons[reason].event, reason, note: message };
   }
 
   #remember(object: T, events: readonly Notice[], ready: Condition | undefined): void {
@@ -288,6 +398,18 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     for (const notice of unanswered.events) this.recordEvent(object, notice, context);
   }
 }
+
+/** An outcome of the kind, or of the reporter. */
+type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | CommonReason, T>;
+
+/** Separates the message of a more specific reason from that of failures in a row. */
+const besides = '; besides, ';
+
+/** The error as {@link summarizeError} tells it, and as a flight recorder does: without words that may quote a Secret. */
+const failureMessage = (error: unknown, failed: ReconcileContext['failed']): string =>
+  error instanceof TerminalError || failed === undefined
+    ? `the reconcile has failed and is not retried: ${summarizeError(error)}`
+    : `reconciles have failed since ${failed.since.toISOString()}: ${summarizeError(error)}`;
 
 /** Limits the memory for objects that were deleted after a status write without an answer. */
 const maxUnanswered = 1000;

@@ -166,6 +166,11 @@ export class ReadYourWrites {
     return this.#deferred.get(key)?.sinceMs;
   }
 
+  /** The deferred keys, each with the time since when, by `performance.now`. */
+  *allDeferred(): Generator<{ readonly key: string; readonly sinceMs: number }, void> {
+    for (const [key, { sinceMs }] of this.#deferred) yield { key, sinceMs };
+  }
+
   /** The writes of a key that the caches have not observed. Searches all minimums: not for every reconcile. */
   unobserved(key: string): readonly AwaitedWrite[] {
     const watches = this.#unobserved.has(key) ? [...this.#watches.values()].flat() : [];

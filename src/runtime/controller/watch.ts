@@ -71,8 +71,12 @@ export function watches<T extends KubeObject>(
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const enqueueOptions = enqueueOptionsOf(origin);
-        const cause = causes?.of(delta, origin);
-        for (const key of keysOf(delta)) enqueue(key, enqueueOptions, cause);
+        let cause: Cause | undefined;
+        for (const key of keysOf(delta)) {
+          // Not before: most Pods of a cluster map to no key.
+          cause ??= causes?.of(delta, origin);
+          enqueue(key, enqueueOptions, cause);
+        }
       });
       return { informer, detach };
     },

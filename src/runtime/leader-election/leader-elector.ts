@@ -140,7 +140,8 @@ export class LeaderElector {
       this.#takeoverReason = this.#standby.observed.freedBy;
       try {
         // The signal does not abort this request: the server might still execute it, and nobody would release the Lease.
-        await this.#keeper.acquire(this.#standby.observed.lease);
+        const { lease, last } = this.#standby.observed;
+        await this.#keeper.acquire(lease, { last });
         if (!signal.aborted) return true;
         this.#mayHoldLease = true;
       } catch (error) {

@@ -50,17 +50,21 @@ export class LeaseKeeper {
   /**
    * Writes this candidate's claim to the Lease and opens the fence.
    *
-   * @param lease as it was last observed; undefined creates it.
-   * @param signal aborts the request. It also times out after half of the renew deadline.
+   * @param lease the Lease that exists; undefined creates one.
+   * @param options.last the Lease as it was last observed, if it does not exist any more. Default: as it was last written.
+   * @param options.signal aborts the request. It also times out after half of the renew deadline.
    * @throws what the client throws: Conflict or AlreadyExists if another candidate was faster.
    */
-  async acquire(lease: Lease | undefined, signal?: AbortSignal): Promise<void> {
+  async acquire(
+    lease: Lease | undefined,
+    { last = this.#held, signal }: { readonly last?: Lease | undefined; readonly signal?: AbortSignal } = {},
+  ): Promise<void> {
     const { client, lease: key, fence } = this.#options;
     const options = { signal: this.#withTimeout(signal) };
     const sentAt = currentInstant();
     const claim = this.#claim(sentAt);
     this.#held = await (lease === undefined
-      ? client.create(Lease, buildNewLease(key, claim), options)
+      ? client.create(Lease, buildNewLease(key, claim, last), options)
       : client.update(Lease, buildClaimedLease(lease, claim), options));
     fence.extend(sentAt);
   }
@@ -123,7 +127,7 @@ export class LeaseKeeper {
   async #renewOnce(signal: AbortSignal): Promise<void> {
     const { fence, log } = this.#options;
     try {
-      await this.acquire(this.#held, signal).catch((error: unknown) => this.#resolveConflict(error, signal));
+      await this.acquire(this.#held, { signal }).catch((error: unknown) => this.#resolveConflict(error, signal));
     } catch (error) {
       if (!signal.aborted) {
         log.warn({ err: error, remainingMs: fence.remainingMs }, 'the lease could not be renewed: trying again');
@@ -146,14 +150,14 @@ export class LeaseKeeper {
       // Standbys that have observed our claim wait until it expires.
       log.warn({}, 'the lease was deleted: creating it again');
       // If another candidate was faster it may already lead, so find out now and not at the next renewal.
-      return this.acquire(undefined, signal).catch((failure: unknown) => {
+      return this.acquire(undefined, { signal }).catch((failure: unknown) => {
         // The namespace is gone. The next renewal tries again.
         if (isNotFound(failure)) throw failure;
         return this.#resolveConflict(failure, signal);
       });
     }
     const holder = holderOf(lease);
-    if (holder === identity) return this.acquire(lease, signal);
+    if (holder === identity) return this.acquire(lease, { signal });
     const problem = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
     fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${problem}`, 'taken'));
   }

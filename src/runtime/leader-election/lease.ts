@@ -28,8 +28,13 @@ export function isSameClaim(one: Lease, other: Lease): boolean {
   );
 }
 
-/** A manifest for a new Lease that the claim's candidate holds. */
-export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Manifest<Lease> {
+/**
+ * A manifest for a new Lease that the claim's candidate holds. It continues the count of transitions of a Lease that was deleted;
+ * client-go begins again at 0, which looks like many transitions to whoever subtracts.
+ *
+ * @param last the Lease as it was last observed. Absent: the candidate has observed none.
+ */
+export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim, last?: Lease): Manifest<Lease> {
   const now = microTime(claim.renewTime ?? new Date());
   return {
     metadata: { ...key, annotations: mergeAnnotations({}, claim.annotations) },
@@ -38,7 +43,7 @@ export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Mani
       leaseDurationSeconds: claim.leaseDurationSeconds,
       acquireTime: now,
       renewTime: now,
-      leaseTransitions: 0,
+      leaseTransitions: last === undefined ? 0 : transitionsOf(last, claim),
     },
   };
 }
@@ -52,7 +57,6 @@ export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { metadata, spec } = lease;
   const now = microTime(claim.renewTime ?? new Date());
   const isHeld = spec?.holderIdentity === holderIdentity;
-  const transitions = spec?.leaseTransitions ?? 0;
   const { name, namespace, uid, resourceVersion, creationTimestamp, labels, ownerReferences, finalizers } = metadata;
   return {
     // Without managedFields, which would multiply the size of the request.
@@ -73,10 +77,14 @@ export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
       leaseDurationSeconds,
       renewTime: now,
       acquireTime: isHeld ? (spec.acquireTime ?? now) : now,
-      leaseTransitions: isHeld ? transitions : transitions + 1,
+      leaseTransitions: transitionsOf(lease, claim),
     },
   };
 }
+
+/** How often the Lease has changed its holder once the claim's candidate holds it. */
+const transitionsOf = ({ spec }: Lease, { holderIdentity }: LeaseClaim): number =>
+  (spec?.leaseTransitions ?? 0) + (spec?.holderIdentity === holderIdentity ? 0 : 1);
 
 /**
  * The Lease without a holder, which any candidate may take at once. Like client-go's it has a duration of one second,

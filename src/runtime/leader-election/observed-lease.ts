@@ -44,6 +44,11 @@ export class ObservedLease {
     return this.#exists ? this.#lease : undefined;
   }
 
+  /** The Lease as it was observed last, even if it does not exist any more. */
+  get last(): Lease | undefined {
+    return this.#lease;
+  }
+
   get holder(): string | undefined {
     return this.#lease === undefined ? undefined : holderOf(this.#lease);
   }

@@ -88,6 +88,7 @@ function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) =
 function parseQuery(request: string): ExplainQuery | ActivityQuery | undefined {
   try {
     const { kind, namespace, name, withinSeconds } = JSON.parse(request);
+    if (typeof withinSeconds === 'number' && namespace === undefined) return { withinSeconds };
     if (typeof namespace !== 'string') return undefined;
     if (typeof withinSeconds === 'number') return { namespace, withinSeconds };
     return typeof kind === 'string' && typeof name === 'string' ? { kind, namespace, name } : undefined;

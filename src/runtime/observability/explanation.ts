@@ -12,9 +12,10 @@ export interface ExplainQuery {
   readonly name: string;
 }
 
-/** The reconciles that sent something, or failed, are asked about. */
+/** The reconciles that sent something or failed, and everything that has not ended, are asked about. */
 export interface ActivityQuery {
-  readonly namespace: string;
+  /** Default: all namespaces, and cluster-scoped objects. */
+  readonly namespace?: string;
   readonly withinSeconds: number;
 }
 
@@ -73,12 +74,18 @@ export interface Explanation {
   readonly ignored?: { readonly at: string; readonly change: string };
 }
 
-/** What an operator did in a namespace. */
+/** What an operator did, and what it has not ended. */
 export interface Activity {
-  readonly namespace: string;
+  /** Absent: all namespaces. */
+  readonly namespace?: string;
   readonly withinSeconds: number;
-  /** Oldest first. */
+  readonly at: string;
+  /** Oldest first. Reconciles that still run are listed whenever they started, and even if they sent nothing. */
   readonly reconciles: readonly (ExplainedReconcile & { readonly kind: string; readonly key: string })[];
+  /** Objects that are reconciled now, or deferred, and where they are. Those that wait for the longest come first. */
+  readonly unfinished: readonly { readonly kind: string; readonly key: string; readonly now: string }[];
+  /** How many such objects are not listed. */
+  readonly furtherUnfinished?: number;
 }
 
 /** What an operator answers to a query. */
@@ -138,22 +145,47 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
 const lastReasonOf = (recorded: RecordedKey | undefined): string =>
   recorded?.lastReason === undefined || recorded.running !== undefined ? '' : `; last reason ${recorded.lastReason}`;
 
-/** Explains what the operator did in a namespace, as far as it remembers. Searches all records. */
+/** Limits the answer while thousands of keys are deferred. */
+const maxUnfinished = 100;
+
+/** Explains what the operator did, as far as it remembers, and what it has not ended. Searches all records. */
 export function explainActivity(
   controllers: Iterable<RecordedController>,
   { namespace, withinSeconds }: ActivityQuery,
 ): Activity {
-  const fromMs = performance.now() - withinSeconds * 1000;
-  const reconciles = [...controllers].flatMap(({ controller: { kind }, keys }) =>
+  const nowMs = performance.now();
+  const fromMs = nowMs - withinSeconds * 1000;
+  const recordedControllers = [...controllers];
+  const reconciles = recordedControllers.flatMap(({ controller: { kind }, keys }) =>
     [...keys.values()].flatMap(({ key, reconciles, running }) =>
-      key.startsWith(`${namespace}/`)
-        ? [...reconciles, ...(running === undefined ? [] : [running])]
-            .filter((record) => !record.isQuiet && record.startedAtMs >= fromMs)
-            .map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }))
+      namespace === undefined || key.startsWith(`${namespace}/`)
+        ? [
+            ...reconciles.filter((record) => !record.isQuiet && record.startedAtMs >= fromMs),
+            ...(running === undefined ? [] : [running]),
+          ].map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }))
         : [],
     ),
   );
-  return { namespace, withinSeconds, reconciles: reconciles.sort((a, b) => (a.at < b.at ? -1 : 1)) };
+  const unfinished = recordedControllers.flatMap(({ controller, keys }) =>
+    controller
+      .unfinished()
+      .filter(({ key }) => namespace === undefined || key.namespace === namespace)
+      .map((each) => ({ ...each, controller, keys })),
+  );
+  const listed = unfinished.sort((a, b) => a.sinceMs - b.sinceMs).slice(0, maxUnfinished);
+  const further = unfinished.length - listed.length;
+  return {
+    ...(namespace !== undefined && { namespace }),
+    withinSeconds,
+    at: timeOf(nowMs),
+    reconciles: reconciles.sort((a, b) => (a.at < b.at ? -1 : 1)),
+    unfinished: listed.map(({ controller, keys, key }) => ({
+      kind: controller.kind.kind,
+      key: keyString(key),
+      now: describeState(controller, key, keys.get(keyString(key))?.running),
+    })),
+    ...(further > 0 && { furtherUnfinished: further }),
+  };
 }
 
 /** The name of a function that is written where it is used says nothing. */
@@ -171,11 +203,13 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
-    const inFlight = running?.steps?.filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined);
-    const requests = inFlight?.map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`) ?? [];
-    const started = running === undefined ? '' : ` for ${since(running.startedAtMs)}`;
+    if (running === undefined) return 'a reconcile runs: its record was dropped';
+    const { steps = [], lastFurtherStep, startedAtMs } = running;
+    const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
+      .filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined)
+      .map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`);
     const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');
-    return `a reconcile runs${started}: ${where}`;
+    return `a reconcile runs for ${since(startedAtMs)}: ${where}`;
   }
   if (state.waitingSinceMs !== undefined) {
     return `queued for ${since(state.waitingSinceMs)}: ${describeCause(state.cause, state.failures)}`;
@@ -184,7 +218,12 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const absent = absenceOf(state, controller);
   if (state.dueAtMs === undefined) return `${absent}waits for a change`;
   const dueIn = duration(Math.max(state.dueAtMs - nowMs, 0));
-  return `${absent}waits for ${state.failures > 0 ? `retry ${state.failures}` : 'its requeue'}, in ${dueIn}`;
+  return `${absent}waits for ${describeTimer(state)}, in ${dueIn}`;
+}
+
+function describeTimer({ dueCause, failures }: ControllerKeyState): string {
+  if (dueCause?.type !== 'retry') return 'its requeue';
+  return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
 }
 
 function absenceOf({ isCached, isFiltered }: ControllerKeyState, controller: ObservedController): string {

@@ -78,9 +78,20 @@ export class FlightRecorder implements OperatorObserver {
     this.#bytes += bytes;
     this.#byActivity.remove(recorded);
     this.#byActivity.push(recorded);
+    this.#evict();
+  }
+
+  /** Drops the records of the least recently reconciled keys, but not of one whose reconcile runs: it may be stuck. */
+  #evict(): void {
+    let kept: RecordedKey | undefined;
     for (let oldest = this.#byActivity.first; this.#bytes > this.#maxBytes; oldest = this.#byActivity.first) {
-      if (oldest === undefined) return;
-      this.#remove(oldest);
+      if (oldest === undefined || oldest === kept) return;
+      if (oldest.running === undefined) this.#remove(oldest);
+      else {
+        kept ??= oldest;
+        this.#byActivity.remove(oldest);
+        this.#byActivity.push(oldest);
+      }
     }
   }
 
@@ -92,7 +103,6 @@ export class FlightRecorder implements OperatorObserver {
     return recorded;
   }
 
-  /** A running reconcile of the key is not recorded then. */
   #remove(recorded: RecordedKey): void {
     recorded.keys.delete(recorded.key);
     this.#byActivity.remove(recorded);

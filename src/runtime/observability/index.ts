@@ -23,4 +23,5 @@ export type {
   QueuedKey,
   ReconcileTrace,
   RequestTrace,
+  UnfinishedKey,
 } from './observer.ts';

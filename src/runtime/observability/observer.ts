@@ -37,6 +37,13 @@ export interface ControllerKeyState extends KeyState {
   readonly awaited: readonly AwaitedWrite[];
 }
 
+/** A key that is reconciled or deferred now. */
+export interface UnfinishedKey {
+  readonly key: ObjectKey;
+  /** Since when it has been in the queue or deferred, by `performance.now`. */
+  readonly sinceMs: number;
+}
+
 /** A controller, as an observer sees it. */
 export interface ObservedController {
   readonly name: string;
@@ -45,6 +52,8 @@ export interface ObservedController {
   readonly predicate: string | undefined;
   /** Not for the hot path. */
   stateOf(key: ObjectKey): ControllerKeyState;
+  /** The keys that are reconciled or deferred now. Not for the hot path. */
+  unfinished(): readonly UnfinishedKey[];
 }
 
 /** A request of a reconcile. */

@@ -93,6 +93,8 @@ export class RecordedReconcile implements ReconcileTrace {
   steps: RecordedStep[] | undefined;
   /** Requests and unchanged objects beyond the limit of steps. */
   furtherSteps = 0;
+  /** The last of them, while the reconcile runs: it may be in flight. */
+  lastFurtherStep: RecordedStep | undefined;
   requests = 0;
   /** The fields for whose differences the next apply is sent. */
   #differing: string | undefined;
@@ -155,6 +157,7 @@ export class RecordedReconcile implements ReconcileTrace {
     this.nextAtMs = nextAtMs;
     // A copy has no room for further steps, which takes as much memory as a record.
     this.steps = this.steps?.slice();
+    this.lastFurtherStep = undefined;
     this.#key.ended(this);
   }
 
@@ -202,8 +205,11 @@ export class RecordedReconcile implements ReconcileTrace {
 
   #add(step: RecordedStep): RecordedStep {
     // The size of a record that has ended is counted: a request that outlives its reconcile does not change it.
-    if (this.endedAtMs !== undefined || this.steps?.length === maxSteps) this.furtherSteps += 1;
-    else if (this.steps === undefined) this.steps = [step];
+    if (this.endedAtMs !== undefined) this.furtherSteps += 1;
+    else if (this.steps?.length === maxSteps) {
+      this.furtherSteps += 1;
+      this.lastFurtherStep = step;
+    } else if (this.steps === undefined) this.steps = [step];
     else this.steps.push(step);
     return step;
   }

@@ -9,6 +9,15 @@ export interface StoryOptions {
 
 type Style = (format: 'dim' | 'red' | 'bold', text: string) => string;
 
+/** How an answer is written. */
+interface Format {
+  readonly style: Style;
+  /** `14:03:05.120`, in UTC, with the date if it is not that of the answer. */
+  readonly time: (iso: string) => string;
+  /** The time at the beginning of a paragraph. */
+  readonly clock: (iso: string) => string;
+}
+
 /**
  * An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads.
  *
@@ -21,16 +30,17 @@ export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOp
   return [
     ...notes,
     ...(problem === undefined ? [] : [problem]),
-    ...(explanation === undefined ? [] : explanationLines(explanation, style)),
-    ...(activity === undefined ? [] : activityLines(activity, style)),
+    ...(explanation === undefined ? [] : explanationLines(explanation, formatAt(explanation.at, style))),
+    ...(activity === undefined ? [] : activityLines(activity, formatAt(activity.at, style))),
     ...(leader === undefined ? [] : [leaderLine(leader)]),
   ].join('\n');
 }
 
 function explanationLines(
   { kind, key, at, now, total, reconciles, ignored }: NonNullable<ExplainAnswer['explanation']>,
-  style: Style,
+  format: Format,
 ): readonly string[] {
+  const { style, clock } = format;
   const listed = reconciles.reduce((sum, { repeated }) => sum + 1 + (repeated?.times ?? 0), 0);
   const isRunning = reconciles.length > 0 && reconciles.at(-1)?.ms === undefined;
   const dropped = total - listed + (isRunning ? 1 : 0);
@@ -40,21 +50,26 @@ function explanationLines(
     ...(reconciles.length === 0
       ? ['no reconcile is recorded: none ran since this replica leads, or its record was dropped']
       : []),
-    ...reconciles.flatMap((each) => paragraph(each, '', style)),
-    ...(ignored === undefined ? [] : [`${clock(ignored.at, style)}  ignored: ${ignored.change}`]),
-    `${clock(at, style)}  now: ${now}`,
+    ...reconciles.flatMap((each) => paragraph(each, '', format)),
+    ...(ignored === undefined ? [] : [`${clock(ignored.at)}  ignored: ${ignored.change}`]),
+    `${clock(at)}  now: ${now}`,
   ];
 }
 
 function activityLines(
-  { namespace, withinSeconds, reconciles }: NonNullable<ExplainAnswer['activity']>,
-  style: Style,
+  { namespace, withinSeconds, at, reconciles, unfinished, furtherUnfinished }: NonNullable<ExplainAnswer['activity']>,
+  format: Format,
 ): readonly string[] {
+  const { style, clock } = format;
+  const where = namespace === undefined ? 'in all namespaces' : `in the namespace ${namespace}`;
   const within = `in the last ${duration(withinSeconds * 1000)}`;
-  if (reconciles.length === 0) return [`nothing was sent in the namespace ${namespace} ${within}, and nothing failed`];
   return [
-    style('bold', `what the operator did in the namespace ${namespace} ${within}`),
-    ...reconciles.flatMap((each) => paragraph(each, `${each.kind} ${each.key}: `, style)),
+    reconciles.length === 0
+      ? `nothing was sent ${where} ${within}, and nothing failed`
+      : style('bold', `what the operator did ${where} ${within}`),
+    ...reconciles.flatMap((each) => paragraph(each, `${each.kind} ${each.key}: `, format)),
+    ...unfinished.map(({ kind, key, now }) => `${clock(at)}  now: ${kind} ${key}: ${now}`),
+    ...(furtherUnfinished === undefined ? [] : [`and ${furtherUnfinished} more`]),
   ];
 }
 
@@ -63,7 +78,8 @@ function leaderLine({ identity, isThisReplica, since, because }: NonNullable<Exp
   return `leader: ${identity}, ${when}${because === undefined ? '' : `: ${because}`}`;
 }
 
-function paragraph(reconcile: ExplainedReconcile, subject: string, style: Style): readonly string[] {
+function paragraph(reconcile: ExplainedReconcile, subject: string, format: Format): readonly string[] {
+  const { style, time, clock } = format;
   const { at, why, queuedMs, deferredMs, repeated, steps, furtherSteps, outcome } = reconcile;
   const waits = [
     ...(deferredMs === undefined ? [] : [`deferred for ${duration(deferredMs)}`]),
@@ -73,16 +89,13 @@ function paragraph(reconcile: ExplainedReconcile, subject: string, style: Style)
     repeated === undefined
       ? ''
       : `; also ${repeated.times} ${repeated.times === 1 ? 'time' : 'times'} since ${time(repeated.firstAt)}`;
-  const end = ending(reconcile);
+  const end = ending(reconcile, time);
   const lines = [
     ...steps.map(sentence),
     ...(furtherSteps === undefined ? [] : [`and ${furtherSteps} more`]),
     outcome === 'error' ? style('red', end) : end,
   ];
-  return [
-    `${clock(at, style)}  ${subject}${why} (${waits.join(', ')})${again}`,
-    ...lines.map((line) => `${indent}${line}`),
-  ];
+  return [`${clock(at)}  ${subject}${why} (${waits.join(', ')})${again}`, ...lines.map((line) => `${indent}${line}`)];
 }
 
 function sentence(step: ExplainedStep): string {
@@ -92,7 +105,10 @@ function sentence(step: ExplainedStep): string {
   return `${nameOf(step)}${paths}: ${step.answer}, ${duration(step.ms ?? 0)}`;
 }
 
-function ending({ ms, steps, outcome, failure, reason, error, nextAt }: ExplainedReconcile): string {
+function ending(
+  { ms, steps, outcome, failure, reason, error, nextAt }: ExplainedReconcile,
+  time: Format['time'],
+): string {
   if (ms === undefined || outcome === undefined) return 'still runs';
   const end = outcome === 'error' ? `failed${failure === undefined ? '' : ` (${failure})`}` : 'done';
   return [
@@ -106,7 +122,8 @@ function ending({ ms, steps, outcome, failure, reason, error, nextAt }: Explaine
 
 const indent = ' '.repeat(14);
 
-/** `14:03:05.120`, in UTC. */
-const time = (iso: string): string => iso.slice(11, 23);
-
-const clock = (iso: string, style: Style): string => style('dim', time(iso));
+function formatAt(at: string, style: Style): Format {
+  const time = (iso: string): string =>
+    `${iso.slice(0, 10) === at.slice(0, 10) ? '' : `${iso.slice(0, 10)} `}${iso.slice(11, 23)}`;
+  return { style, time, clock: (iso) => style('dim', time(iso)) };
+}

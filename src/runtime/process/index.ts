@@ -40,6 +40,7 @@ export type {
   QueuedKey,
   ReconcileTrace,
   RequestTrace,
+  UnfinishedKey,
 } from '../observability/observer.ts';
 export { type StoryOptions, story } from '../observability/story.ts';
 export type { Cause, EventCause, ObservedCause, PlainCause } from '../queue/cause.ts';

@@ -63,6 +63,13 @@ interface Timer {
 const requeue: Cause = { type: 'requeue' };
 const retry: Cause = { type: 'retry' };
 
+/** The failures of a key since its last success. */
+export interface FailuresInARow {
+  readonly count: number;
+  /** When the first one ended. */
+  readonly since: Date;
+}
+
 /** Where a key is in the queue. Times are by `performance.now`. */
 export interface KeyState {
   /** Since when it waits for a worker. */
@@ -72,6 +79,8 @@ export interface KeyState {
   readonly isProcessing: boolean;
   /** When its retry or requeue is due. */
   readonly dueAtMs: number | undefined;
+  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  readonly dueCause: Cause | undefined;
   /** How many times it has failed in a row. */
   readonly failures: number;
 }
@@ -101,7 +110,7 @@ export class WorkQueue {
   readonly #eventsWhileProcessing = new Map<string, number>();
   /** Why they were added, if causes were given. */
   readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
-  readonly #failures = new Map<string, number>();
+  readonly #failures = new Map<string, FailuresInARow>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
   #closed = false;
@@ -182,9 +191,9 @@ export class WorkQueue {
    */
   addRateLimited(key: string): void {
     if (this.#closed) return;
-    const failures = this.#failures.get(key) ?? 0;
-    this.#failures.set(key, failures + 1);
-    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
+    const { count, since } = this.#failures.get(key) ?? { count: 0, since: new Date() };
+    this.#failures.set(key, { count: count + 1, since });
+    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
     const priority = this.#processing.get(key)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority }, retry);
@@ -207,9 +216,19 @@ export class WorkQueue {
     return this.#timers.get(key)?.dueMs;
   }
 
+  /** How many times a key has failed since the last {@link forget}, and when it failed first. Undefined: not at all. */
+  failuresInARow(key: string): FailuresInARow | undefined {
+    return this.#failures.get(key);
+  }
+
   /** How many times a key has failed since the last {@link forget}. */
   failures(key: string): number {
-    return this.#failures.get(key) ?? 0;
+    return this.#failures.get(key)?.count ?? 0;
+  }
+
+  /** The keys that workers have, as they were dequeued. */
+  allProcessing(): Iterable<Pick<QueueItem, 'key' | 'addedAtMs'>> {
+    return this.#processing.values();
   }
 
   stateOf(key: string): KeyState {
@@ -219,6 +238,7 @@ export class WorkQueue {
       cause: waiting?.cause,
       isProcessing: this.#processing.has(key),
       dueAtMs: this.dueAtMs(key),
+      dueCause: this.#timers.get(key)?.cause,
       failures: this.failures(key),
     };
   }

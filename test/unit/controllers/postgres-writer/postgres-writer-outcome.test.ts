@@ -1,12 +1,28 @@
 import { describe, expect, test } from '@jest/globals';
+import type { PostgresWriter } from '../../../../src/api/index.ts';
 import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
 import {
   RowBusyError,
   RowRefusedError,
   TableNotAllowedError,
 } from '../../../../src/controllers/postgres-writer/errors.ts';
-import { failureOutcome } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import {
+  failureOutcome,
+  hasWaitingWriter,
+} from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { parseTableName } from '../../../../src/controllers/postgres-writer/statements.ts';
+
+test.each([
+  [[], false],
+  [['RowWritten', 'TableMissing', 'InvalidTable'], false],
+  [['RowWritten', 'DatabaseDown'], true],
+  [['AccessDenied'], true],
+])('of PostgresWriters with the reasons %j, one waits for the database: %j', (reasons, isWaiting) => {
+  const writers = reasons.map(
+    (reason) => ({ status: { conditions: [{ type: 'Ready', reason }] } }) as unknown as PostgresWriter,
+  );
+  expect(hasWaitingWriter({ list: () => writers })).toBe(isWaiting);
+});
 
 describe('an error means', () => {
   test('of a system outside its reason and its words, and when to ask again', () => {

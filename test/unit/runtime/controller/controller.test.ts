@@ -320,6 +320,26 @@ describe('a reconcile that exceeds its time limit', () => {
     expect(pausesMs()).toEqual([5]);
   });
 
+  test('is told to the next reconcile of the key, and to no other', async () => {
+    const failed: ReconcileContext['failed'][] = [];
+    const act: Act = async (name, { signal, ...context }) => {
+      failed.push(context.failed);
+      if (times(name) === 2) throw new Error('no');
+      if (times(name) > 2) return done;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      throw signal.reason;
+    };
+    await controller(['a'], act, { reconcileTimeoutMs: 30 });
+    await reconciled('a', 3);
+    expect(failed.map((each) => each?.count)).toEqual([undefined, 1, 2]);
+    expect(failed.map((each) => (each?.timeout as Error | undefined)?.name)).toEqual([
+      undefined,
+      'TimeoutError',
+      undefined,
+    ]);
+    expect(failed[2]?.since).toEqual(failed[1]?.since);
+  });
+
   test.each<[string, () => unknown]>([
     [
       'its namespace is being deleted',

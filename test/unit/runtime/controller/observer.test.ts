@@ -15,6 +15,8 @@ afterEach(() => managed.close());
 
 const explained = () => recorder.explain({ kind: 'widget', namespace: 'default', name: 'a' });
 const reconciles = (): readonly ExplainedReconcile[] => explained()?.reconciles ?? [];
+/** The keys that are reconciled or deferred now. */
+const unfinished = () => recorder.explainActivity({ withinSeconds: 1 }).unfinished.map(({ key }) => key);
 const ended = (count: number): Promise<unknown> =>
   eventually(`${count} reconciles are recorded`, async () => (explained()?.total ?? 0) >= count);
 
@@ -104,6 +106,7 @@ test('requests and skipped applies are recorded, and a deferral until the cache 
   streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
   await eventually('the key is deferred', async () => explained()?.now.startsWith('deferred for') ?? false);
   expect(explained()?.now).toContain('the cache shows its own writes (Part default/a at version 20,');
+  expect(unfinished()).toEqual(['default/a']);
   streams[partsPath].send('ADDED', part);
   await ended(2);
   const second = reconciles().find(({ why }) => why.includes('deferred'));
@@ -221,6 +224,8 @@ test('a reconcile that waits for an answer is shown with the request', async () 
     path: `${partsPath.replace('/parts', '')}/namespaces/default/parts/a`,
   });
   expect(explained()?.now).toMatch(/^a reconcile runs for .*: get Part a without an answer for/);
+  expect(unfinished()).toEqual(['default/a']);
   request.json(200, stored('a', '5'));
   await ended(1);
+  expect(unfinished()).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
+import { ApiError, GateClosedError } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { desiredStatus } from '../../../../src/runtime/controller/index.ts';
 import {
@@ -12,6 +12,7 @@ import {
   type Result,
   requeueAfter,
   retry,
+  TerminalError,
 } from '../../../../src/runtime/index.ts';
 import { builtInKind, type Condition, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
 import type { EventNotice } from '../../../../src/runtime/observability/index.ts';
@@ -64,6 +65,13 @@ afterEach(async () => {
   await server.close();
 });
 
+/** How reconciles have failed in a row before. */
+interface Before {
+  readonly count?: number;
+  readonly forMs?: number;
+  readonly timeout?: unknown;
+}
+
 const reporter = (refused?: (object: Reporting, refusal: ApiError) => WidgetOutcome) =>
   new OutcomeReporter({
     kind: Reporting,
@@ -77,6 +85,11 @@ const reporter = (refused?: (object: Reporting, refusal: ApiError) => WidgetOutc
     ...(refused && { refused }),
   });
 const context = () => ({ client: new HttpClient(transport, 'tester'), log });
+const since = new Date(now.getTime() - 5000);
+const failing = ({ count = 2, forMs = 5000, timeout }: Before = {}) => ({
+  ...context(),
+  failed: { count, since: new Date(now.getTime() - forMs), timeout },
+});
 const report = (object: Reporting, outcome: WidgetOutcome): Promise<Result> =>
   reporter().report(object, outcome, context());
 
@@ -389,5 +402,185 @@ describe('a reconcile', () => {
   test('without an outcome writes nothing', async () => {
     expect(await reconcile(async () => undefined)).toBe(done);
     expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a reconcile that fails again and again', () => {
+  const unavailable = new ApiError('POST /paints', 503, { reason: 'ServiceUnavailable', message: 'secret words' });
+  const text = `reconciles have failed since ${since.toISOString()}: 503 ServiceUnavailable`;
+  const reconcile = (object: Reporting, how: ReturnType<typeof failing>, error: unknown = unavailable) =>
+    reporter()
+      .reconcile(object, how, () => Promise.reject(error))
+      .catch((thrown: unknown) => thrown);
+  /** Answers the read of the object, and returns the condition that is written then. */
+  async function told(object: Reporting): Promise<Partial<Condition> | undefined> {
+    (await server.next({ method: 'GET' })).json(200, object);
+    const { conditions } = (await written()) as { conditions: readonly Condition[] };
+    return conditions.find(({ type }) => type === 'Ready');
+  }
+  const withReady = (reason: string, message: string, rest: Partial<Condition> = {}): Reporting => ({
+    ...widget({ observedGeneration: 2, conditions: [condition(reason, { message, observedGeneration: 2, ...rest })] }),
+  });
+
+  test.each<[string, Before]>([
+    ['fewer than three times', { count: 1 }],
+    ['for less than five seconds', { forMs: 4999 }],
+  ])('%s reports nothing', async (_, before) => {
+    expect(await reconcile(widget(), failing(before))).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('reports that and why, with an Event, and throws the error', async () => {
+    const failed = reconcile(widget(), failing());
+    expect(await told(widget())).toMatchObject({
+      status: 'Unknown',
+      reason: 'ReconcileFailed',
+      message: text,
+      observedGeneration: 2,
+    });
+    expect(await failed).toBe(unavailable);
+    expect(notices).toEqual([`Warning ReconcileFailed: ${text}`]);
+  });
+
+  test('sends nothing if the status tells it', async () => {
+    const object = withReady('ReconcileFailed', text, { status: 'Unknown' });
+    expect(await reconcile(object, failing({ count: 9 }))).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+    expect(notices).toEqual([]);
+  });
+
+  test('reports another cause without an Event', async () => {
+    const object = withReady('ReconcileFailed', text, { status: 'Unknown' });
+    const failed = reconcile(object, failing(), new TypeError('x is undefined'));
+    const message = `reconciles have failed since ${since.toISOString()}: TypeError`;
+    expect(await told(object)).toMatchObject({ reason: 'ReconcileFailed', message });
+    await failed;
+    expect(notices).toEqual([]);
+  });
+
+  test('keeps a reason that asks a person to act, and adds the cause once', async () => {
+    const object = withReady('Refused', 'exceeded quota');
+    const failed = reconcile(object, failing());
+    const ready = await told(object);
+    expect(ready).toMatchObject({ status: 'False', reason: 'Refused', message: `exceeded quota; besides, ${text}` });
+    await failed;
+    const again = reconcile(withReady('Refused', ready?.message ?? ''), failing(), new TypeError('no'));
+    expect((await told(withReady('Refused', ready?.message ?? '')))?.message).toBe(
+      `exceeded quota; besides, reconciles have failed since ${since.toISOString()}: TypeError`,
+    );
+    await again;
+  });
+
+  test.each([
+    ['of an earlier generation', withReady('Refused', 'exceeded quota', { observedGeneration: 1 })],
+    ['that this kind does not have', withReady('ControllerDisabled', 'off')],
+    ['of success', withReady('Painted', 'it is red', { status: 'True' })],
+  ])('replaces a reason %s', async (_, object) => {
+    const failed = reconcile(object, failing());
+    expect(await told(object)).toMatchObject({ status: 'Unknown', reason: 'ReconcileFailed', message: text });
+    await failed;
+  });
+
+  test('reports it although the reconcile has changed the object before, but not for a new spec', async () => {
+    const changed = stored('a', '9', { generation: 2 });
+    const failed = reconcile(widget(), failing());
+    (await server.next({ method: 'GET' })).json(200, changed);
+    const request = await server.next({ method: 'PATCH' });
+    expect(request.body).toMatchObject({ metadata: { resourceVersion: '9' } });
+    request.json(200, changed);
+    await failed;
+    const edited = reconcile(widget(), failing());
+    (await server.next({ method: 'GET' })).json(200, stored('a', '10', { generation: 3 }));
+    expect(await edited).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('throws its own error if that cannot be reported', async () => {
+    const failed = reconcile(widget(), failing());
+    (await server.next({ method: 'GET' })).refuse(503, 'ServiceUnavailable');
+    expect(await failed).toBe(unavailable);
+    expect(notices).toEqual([]);
+  });
+
+  test.each([
+    ['this process may no longer write', new GateClosedError('not the leader')],
+    [
+      'its namespace is being deleted',
+      new ApiError('POST /api/v1/namespaces/default/paints', 403, {
+        reason: 'Forbidden',
+        details: { causes: [{ reason: 'NamespaceTerminating' }] },
+      }),
+    ],
+  ])('reports nothing if %s', async (_, error) => {
+    expect(await reconcile(widget(), failing(), error)).toBe(error);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('reports nothing if its status write fails', async () => {
+    const failed = reporter()
+      .reconcile(widget(), failing(), async () => ({ reason: 'Painted', message: 'red' }))
+      .catch((error: unknown) => error);
+    (await server.next({ method: 'PATCH' })).refuse(500, 'InternalError');
+    expect(await failed).toMatchObject({ code: 500 });
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('of two nested reconciles of an object only the inner one reports it', async () => {
+    const reporting = reporter();
+    const inner = () => reporting.reconcile(widget(), failing(), () => Promise.reject(unavailable));
+    const failed = reporting.reconcile(widget(), failing(), inner).catch((error: unknown) => error);
+    await told(widget());
+    expect(await failed).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('reports its own outcome, and the cause instead of a reason that does not tell it', async () => {
+    const outcome = {
+      reason: 'Drying',
+      message: '3 of 5 are dry',
+      status: { phase: 'Wet' },
+      error: unavailable,
+    } as const;
+    const failed = reporter()
+      .reconcile(widget(), failing(), async () => outcome)
+      .catch((error: unknown) => error);
+    expect(await written()).toMatchObject({
+      phase: 'Wet',
+      conditions: [{ status: 'Unknown', reason: 'ReconcileFailed', message: `${text}; 3 of 5 are dry` }],
+    });
+    expect(await failed).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('reports its own outcome with a reason that asks a person to act', async () => {
+    const failed = reporter()
+      .reconcile(widget(), failing(), async () => ({ reason: 'Refused', message: 'no paint', error: unavailable }))
+      .catch((error: unknown) => error);
+    expect(await written()).toMatchObject({ conditions: [{ reason: 'Refused', message: 'no paint' }] });
+    expect(await failed).toBe(unavailable);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('with a terminal error is reported at once: no retry follows', async () => {
+    const error = new TerminalError('no such color');
+    const failed = reporter()
+      .reconcile(widget(), context(), () => Promise.reject(error))
+      .catch((thrown: unknown) => thrown);
+    expect(await told(widget())).toMatchObject({
+      reason: 'ReconcileFailed',
+      message: 'the reconcile has failed and is not retried: TerminalError',
+    });
+    expect(await failed).toBe(error);
+  });
+
+  test('because of its time limit is reported by the next one: the client of the last one was closed', async () => {
+    const timeout = Object.assign(new Error('the reconcile took longer than 5 ms'), { name: 'TimeoutError' });
+    const late = { ...failing(), signal: AbortSignal.abort(timeout) };
+    expect(await reconcile(widget(), late, timeout)).toBe(timeout);
+    expect(server.unclaimed).toBe(0);
+    const next = reporter().reconcile(widget(), failing({ count: 3, timeout }), async () => done);
+    const message = `reconciles have failed since ${since.toISOString()}: TimeoutError`;
+    expect(await told(widget())).toMatchObject({ reason: 'ReconcileFailed', message });
+    expect(await next).toBe(done);
   });
 });

@@ -174,3 +174,32 @@ test('a controller takes only predicates of the kinds that it owns', () => {
   };
   expect(add).toBeInstanceOf(Function);
 });
+
+test('a watch finds out who made a change only if the change maps to keys, and once for all of them', () => {
+  let asked = 0;
+  let change: (delta: Delta<Part>, origin: 'watch') => void = () => {};
+  const informer = {
+    trackWriters: () => () => {
+      asked += 1;
+      return 'tester';
+    },
+    addHandler: (handler: typeof change) => {
+      change = handler;
+      return () => {};
+    },
+  } as unknown as Informer<Part>;
+  const causes: unknown[] = [];
+  let owners: readonly string[] = [];
+  watches(Part, () => owners.map((name) => ({ name }))).attach(
+    <T>() => informer as unknown as Informer<T & Part>,
+    (_key, _options, cause) => causes.push(cause),
+    true,
+  );
+  const delta = { type: 'modified', object: stored('p', '2'), previous: stored('p', '1') } as const;
+  change(delta, 'watch');
+  expect(asked).toBe(0);
+  owners = ['a', 'b'];
+  change(delta, 'watch');
+  expect(asked).toBe(1);
+  expect(causes).toMatchObject([{ by: 'tester' }, { by: 'tester' }]);
+});

@@ -71,6 +71,16 @@ test('publishes renewals that advance with the monotonic clock while the wall cl
   expect(await renewTimeAt('2026-01-01T00:00:30Z', 11_000)).toBe('2026-01-01T00:00:30.000000Z');
 });
 
+test('a Lease that is created again counts its holders from the one that was observed last', async () => {
+  const stored = new StoredLease();
+  const keeper = newKeeper(stored);
+  const last = { ...(await stored.client.get<Lease>()), spec: { holderIdentity: 'other', leaseTransitions: 7 } };
+  await keeper.acquire(undefined, { last });
+  expect(keeper.transitions).toBe(8);
+  await keeper.acquire(undefined);
+  expect(keeper.transitions).toBe(8);
+});
+
 test('renews at once when the description is published', async () => {
   const stored = new StoredLease();
   const keeper = newKeeper(stored);

@@ -70,6 +70,19 @@ describe('a claim', () => {
     );
     expect(created.spec).toMatchObject({ holderIdentity: 'a', leaseDurationSeconds: 15, leaseTransitions: 0 });
   });
+
+  test.each([
+    ['its holder', 'a', 3],
+    ['another candidate', 'b', 4],
+  ])(
+    'creates a deleted Lease again for %s, and continues its count of transitions',
+    (_, holderIdentity, transitions) => {
+      const key = { namespace: 'ops', name: 'lock' };
+      const created = buildNewLease(key, { holderIdentity, leaseDurationSeconds: 15 }, held);
+      expect(created.metadata).toEqual({ ...key, annotations: {} });
+      expect(created.spec).toMatchObject({ holderIdentity, leaseTransitions: transitions });
+    },
+  );
 });
 
 test("a released Lease has no holder, client-go's duration, and not the annotations to remove", () => {

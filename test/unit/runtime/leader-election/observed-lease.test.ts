@@ -40,6 +40,14 @@ test('a Lease that does not exist is free', () => {
   expect(observed.lease).toBeUndefined();
 });
 
+test('a Lease that was deleted is remembered as it was observed last', () => {
+  expect(observed.last).toBeUndefined();
+  observed.observe(heldBy('other'));
+  observed.observeAbsence();
+  expect(observed.lease).toBeUndefined();
+  expect(observed.last?.spec).toMatchObject({ holderIdentity: 'other', leaseTransitions: 1 });
+});
+
 test('a free Lease says why it is free', () => {
   observed.observeAbsence();
   expect(observed.freedBy).toBe('absence');

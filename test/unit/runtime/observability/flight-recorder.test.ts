@@ -5,6 +5,7 @@ import { Echo } from '../../../../src/api/index.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
 import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { EventCauses } from '../../../../src/runtime/controller/event-causes.ts';
+import type { ObjectKey } from '../../../../src/runtime/index.ts';
 import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 
@@ -15,6 +16,7 @@ const idle: State = {
   cause: undefined,
   isProcessing: false,
   dueAtMs: undefined,
+  dueCause: undefined,
   failures: 0,
   isInScope: true,
   isCached: true,
@@ -26,10 +28,21 @@ const idle: State = {
 const secret = 'hunter2';
 
 /** A recorder with one controller, of Widgets. */
-function recording(options: { readonly maxBytes?: number } = {}, state: Partial<State> = {}) {
+function recording(
+  options: { readonly maxBytes?: number } = {},
+  state: Partial<State> = {},
+  keys: readonly ObjectKey[] = [],
+) {
   const recorder = new FlightRecorder(options);
   const stateOf = () => ({ ...idle, ...state });
-  const observer = recorder.controller({ name: 'widget', kind: Widget, predicate: 'generationChanged', stateOf });
+  const unfinished = () => keys.map((key) => ({ key, sinceMs: 0 }));
+  const observer = recorder.controller({
+    name: 'widget',
+    kind: Widget,
+    predicate: 'generationChanged',
+    stateOf,
+    unfinished,
+  });
   const start = (name: string, retries = 0) =>
     observer.started(`default/${name}`, performance.now(), undefined, retries);
   const end = (trace: ReturnType<typeof start>, error?: unknown) =>
@@ -57,7 +70,8 @@ function recording(options: { readonly maxBytes?: number } = {}, state: Partial<
 
 test.each(['Echo', 'echo', 'echos', 'echos.mmontes.io', 'ec'])('a kind is found by the name %s', (kind) => {
   const recorder = new FlightRecorder();
-  recorder.controller({ name: 'echo', kind: Echo, predicate: undefined, stateOf: () => idle });
+  const unfinished = () => [];
+  recorder.controller({ name: 'echo', kind: Echo, predicate: undefined, stateOf: () => idle, unfinished });
   expect(recorder.explain({ kind, namespace: 'default', name: 'hello' })?.kind).toBe('Echo');
   expect(recorder.explain({ kind: 'e', namespace: 'default', name: 'hello' })).toBeUndefined();
 });
@@ -130,6 +144,31 @@ describe('the recorder keeps', () => {
     expect(explained('old-0')?.reconciles).toEqual([]);
     expect(explained('first')?.reconciles).toMatchObject([{ repeated: { times: 1 } }]);
     expect(explained('c')?.reconciles).toHaveLength(1);
+  });
+
+  test('the record of a reconcile that runs, although others need its bytes', () => {
+    const { recorder, start, end, create, explained, reconcile } = recording(
+      { maxBytes: 20_000 },
+      { isProcessing: true },
+    );
+    const hangs = start('hangs');
+    hangs.requested({ verb: 'get', kind: Part, key: { name: 'p' } }, performance.now());
+    for (let i = 0; i < 100; i += 1) reconcile(`other-${i}`);
+    expect(recorder.bytes).toBeLessThanOrEqual(20_000);
+    expect(explained('hangs')?.now).toContain('get Part p without an answer for');
+    create(hangs, 'q');
+    end(hangs);
+    expect(explained('hangs')?.reconciles).toMatchObject([{ steps: [{ name: 'p' }, { name: 'q' }] }]);
+    for (let i = 0; i < 100; i += 1) reconcile(`other-${i}`);
+    expect(explained('hangs')?.reconciles).toEqual([]);
+  });
+
+  test('the records of all that run, even if they need more than its bytes', () => {
+    const { recorder, start, explained } = recording({ maxBytes: 5_000 }, { isProcessing: true });
+    const running = Array.from({ length: 20 }, (_, i) => `running-${i}`);
+    for (const name of running) start(name);
+    expect(recorder.bytes).toBeGreaterThan(5_000);
+    expect(running.map((name) => explained(name)?.reconciles.length)).toEqual(running.map(() => 1));
   });
 
   test('20 steps of a reconcile, and the number of the others', () => {
@@ -285,14 +324,26 @@ describe('an explanation', () => {
     expect(told('a')).toContain('still runs');
   });
 
+  test('tells where a reconcile is stuck after more steps than are listed', () => {
+    const { start, create, explained } = recording({}, { isProcessing: true });
+    const trace = start('a');
+    for (let i = 0; i < 30; i += 1) create(trace, `part-${i}`);
+    expect(explained('a')?.now).toContain('no request to the API server is in flight');
+    trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now());
+    expect(explained('a')?.now).toContain('delete Part p without an answer for');
+  });
+
   test.each<[Partial<State>, string]>([
     [{}, 'waits for a change'],
+    [{ isProcessing: true }, 'a reconcile runs: its record was dropped'],
     [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
     [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
     [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],
     [{ isFiltered: true }, 'the predicate generationChanged drops it; waits for a change'],
-    [{ dueAtMs: -1, failures: 4 }, 'waits for retry 4, in 0 ms'],
-    [{ dueAtMs: -1 }, 'waits for its requeue, in 0 ms'],
+    [{ dueAtMs: -1, dueCause: { type: 'retry' }, failures: 4 }, 'waits for retry 4, in 0 ms'],
+    [{ dueAtMs: -1, dueCause: { type: 'retry' } }, 'waits for the retry of an earlier failure, in 0 ms'],
+    [{ dueAtMs: -1, dueCause: { type: 'requeue' } }, 'waits for its requeue, in 0 ms'],
+    [{ dueAtMs: -1, dueCause: { type: 'requeue' }, failures: 1 }, 'waits for its requeue, in 0 ms'],
     [
       { deferredSinceMs: -1e6, awaited: [{ kind: 'Part', object: 'default/p', version: '7', sinceMs: -1e6 }] },
       'deferred for 17 min until the cache shows its own writes (Part default/p at version 7, 17 min ago)',
@@ -333,6 +384,53 @@ test('what was done in a namespace is told in order, without what sent nothing',
   expect(story({ activity, notes: [] })).toMatch(/Widget default\/b: .*\n +create Part part-of-b: ok/);
   expect(recorder.explainActivity({ namespace: 'other', withinSeconds: 300 }).reconciles).toEqual([]);
   expect(recorder.explainActivity({ namespace: 'default', withinSeconds: 0 }).reconciles).toEqual([]);
+});
+
+describe('what has not ended is told whenever it began', () => {
+  const key = { namespace: 'default', name: 'hangs' };
+
+  test('a reconcile that runs, also one that sent nothing and started earlier', () => {
+    const { recorder, start, reconcile } = recording({}, { isProcessing: true }, [key]);
+    reconcile('old');
+    start('hangs');
+    const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 0 });
+    expect(activity.reconciles).toMatchObject([{ kind: 'Widget', key: 'default/hangs', steps: [] }]);
+    const now = expect.stringMatching(/^a reconcile runs for \d+ ms: no request to the API server is in flight$/);
+    expect(activity.unfinished).toEqual([{ kind: 'Widget', key: 'default/hangs', now }]);
+    const told = story({ activity });
+    expect(told).toContain('still runs');
+    expect(told).toMatch(/now: Widget default\/hangs: a reconcile runs for/);
+  });
+
+  test('a deferred key', () => {
+    const { recorder } = recording({}, { deferredSinceMs: performance.now() - 7_000 }, [key]);
+    const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 60 });
+    expect(activity.unfinished).toEqual([
+      { kind: 'Widget', key: 'default/hangs', now: 'deferred for 7.0 s until its requests are answered' },
+    ]);
+    expect(story({ activity })).toMatch(/^nothing was sent .*\n.*now: Widget default\/hangs: deferred for 7\.0 s/);
+  });
+
+  test('of one namespace, or of all', () => {
+    const { recorder, reconcile } = recording({}, {}, [key, { namespace: 'other', name: 'b' }, { name: 'cluster' }]);
+    reconcile('a');
+    const unfinished = (namespace?: string) =>
+      recorder.explainActivity({ ...(namespace !== undefined && { namespace }), withinSeconds: 60 }).unfinished;
+    expect(unfinished('other')?.map(({ key }) => key)).toEqual(['other/b']);
+    expect(unfinished()?.map(({ key }) => key)).toEqual(['default/hangs', 'other/b', 'cluster']);
+    const activity = recorder.explainActivity({ withinSeconds: 60 });
+    expect(activity.reconciles).toHaveLength(1);
+    expect(story({ activity })).toContain('what the operator did in all namespaces in the last 60.0 s');
+  });
+
+  test('of at most 100 keys, with the number of the others', () => {
+    const keys = Array.from({ length: 150 }, (_, index) => ({ namespace: 'default', name: `${index}` }));
+    const { recorder } = recording({}, {}, keys);
+    const activity = recorder.explainActivity({ withinSeconds: 60 });
+    expect(activity.unfinished).toHaveLength(100);
+    expect(activity.furtherUnfinished).toBe(50);
+    expect(story({ activity })).toContain('and 50 more');
+  });
 });
 
 describe('nothing secret is told', () => {

@@ -503,3 +503,16 @@ describe('a key knows its earliest event', () => {
     expect([eventAtMs('a'), eventAtMs('b')]).toEqual([earlierMs, earlierMs]);
   });
 });
+
+test('the state of a key tells what its timer is for, also after a success', () => {
+  queue.add('a');
+  void queue.next();
+  queue.addRateLimited('a');
+  expect(queue.stateOf('a')).toMatchObject({ dueCause: { type: 'retry' }, failures: 1 });
+  queue.forget('a');
+  queue.addAfter('a', 60_000);
+  expect(queue.stateOf('a')).toMatchObject({ dueCause: { type: 'retry' }, failures: 0 });
+  queue.addAfter('b', 60_000);
+  expect(queue.stateOf('b').dueCause).toEqual({ type: 'requeue' });
+  expect(queue.stateOf('c').dueCause).toBeUndefined();
+});
