@@ -115,7 +115,7 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
 
 /** The tests that need no pods: kwok.ts schedules those with an API that the oldest Kubernetes lacks. */
 const oldestKubernetesPaths =
-  '(integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases(\\.nightly)?)\\.test';
+  '(integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases)\\.test';
 
 /** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [
@@ -130,7 +130,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
-    projects: ['integration', 'integration-nightly', 'chart', 'chart-nightly'],
+    projects: ['integration', 'integration-nightly', 'chart'],
     flags: ['--runInBand', '--testPathPatterns', oldestKubernetesPaths],
     environment: { KUBERNETES: 'oldest', HELMS: 'every' },
   }),

@@ -13,20 +13,29 @@ export class DocumentedSteps {
     this.#blocks = blocks;
   }
 
-  static async of(page: string): Promise<DocumentedSteps> {
-    return new DocumentedSteps(codeBlocks(await readFile(join(import.meta.dirname, '../../../docs', page), 'utf8')));
+  /** @param heading limits the steps to this section. @throws RangeError if the page has no such section */
+  static async of(page: string, heading?: string): Promise<DocumentedSteps> {
+    const text = await readFile(join(import.meta.dirname, '../../../docs', page), 'utf8');
+    if (heading === undefined) return new DocumentedSteps(codeBlocks(text));
+    const section = text.split(/^## /m).find((part) => part.startsWith(`${heading}\n`));
+    if (section === undefined) throw new RangeError(`${page} has no section ${heading}`);
+    return new DocumentedSteps(codeBlocks(section));
   }
 
   get sql(): string {
     return this.#blocks.flatMap(({ language, text }) => (language === 'sql' ? [text] : [])).join('');
   }
 
+  /** The console commands, without their output. */
+  get allCommands(): readonly string[] {
+    return this.#blocks
+      .filter(({ language }) => language === 'console')
+      .flatMap(({ text }) => [...text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command));
+  }
+
   /** Returns the console commands that start with a text, without their output. @throws RangeError if there is none */
   commands(beginning: string): readonly string[] {
-    const found = this.#blocks
-      .filter(({ language }) => language === 'console')
-      .flatMap(({ text }) => [...text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command))
-      .filter((command) => command.startsWith(beginning));
+    const found = this.allCommands.filter((command) => command.startsWith(beginning));
     if (found.length === 0) throw new RangeError(`no console command starts with ${beginning}`);
     return found;
   }
