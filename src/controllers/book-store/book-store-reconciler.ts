@@ -41,7 +41,7 @@ export interface BookStoreReconcilerOptions {
   readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
   /** The defaults of all pods. The spec can replace their security contexts. */
   readonly podDefaults: PodDefaults;
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
 

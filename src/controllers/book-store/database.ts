@@ -1,19 +1,12 @@
-import { BookStore } from '../../api/index.ts';
+import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import {
-  type Applier,
-  type ApplyResult,
-  type Client,
-  controllerReference,
-  isControlledBy,
-  type Manifest,
-  type ReadonlyStore,
-} from '../../runtime/index.ts';
-import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { type ApplyResult, type Client, isControlledBy, type Manifest } from '../../runtime/index.ts';
+import { PersistentVolumeClaim, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
+import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   claimsWithinReplicas,
   isForeign,
@@ -25,6 +18,7 @@ import {
 } from './claims.ts';
 import {
   bookStoreUidLabel,
+  childMetadata,
   type DatabaseSpec,
   databaseServiceKey,
   objectLabels,
@@ -47,15 +41,11 @@ import {
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
-export interface DatabaseOptions {
+export interface DatabaseOptions
+  extends Pick<BookStoreReconcilerOptions, 'statefulSets' | 'services' | 'pods' | 'podDefaults' | 'applier'> {
   readonly client: Client;
-  readonly statefulSets: ReadonlyStore<StatefulSet>;
-  readonly services: ReadonlyStore<Service>;
-  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
-  readonly podDefaults: PodDefaults;
   /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   readonly allClaims: readonly PersistentVolumeClaim[];
-  readonly applier: Pick<Applier, 'apply'>;
   readonly recordEvent: RecordEvent;
 }
 
@@ -110,8 +100,8 @@ async function applyService(
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, spec), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const command = kubectlCommand(bookStore, `delete service ${applied.holder.metadata.name}`);
-    const advice = `delete it (${command}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
+    const advice = (deletion: string) =>
+      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
   } catch (error) {
@@ -247,11 +237,13 @@ const applyStatefulSet = (
   return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
-function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
-  const command = kubectlCommand(bookStore, `delete statefulset ${holder.metadata.name}`);
-  const advice = `delete it (${command}), or create this BookStore again under another name`;
-  return nameTakenOutcome(bookStore, StatefulSet, holder, advice);
-}
+const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): ComponentOutcome =>
+  nameTakenOutcome(
+    bookStore,
+    StatefulSet,
+    holder,
+    (deletion) => `delete it (${deletion}), or create this BookStore again under another name`,
+  );
 
 /** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
 function claimTakenOutcome(
@@ -260,9 +252,9 @@ function claimTakenOutcome(
 ): ComponentOutcome | undefined {
   const foreignClaim = claims.find(isForeign);
   if (foreignClaim === undefined) return undefined;
-  const command = kubectlCommand(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
   const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
-  const advice = `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${command})`;
+  const advice = (deletion: string) =>
+    `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
 
@@ -309,11 +301,7 @@ export function statefulSetOf(
 ): Manifest<StatefulSet> {
   const { replicas, port, dataPath, serviceName } = database;
   return {
-    metadata: {
-      ...statefulSetKey(bookStore),
-      labels: objectLabels(bookStore, 'database'),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
-    },
+    metadata: childMetadata(bookStore, statefulSetKey(bookStore), 'database'),
     spec: {
       replicas,
       serviceName: existing?.spec?.serviceName ?? serviceName,
@@ -355,11 +343,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Data
 function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Manifest<Service> {
   const { port } = database;
   return {
-    metadata: {
-      ...databaseServiceKey(bookStore),
-      labels: objectLabels(bookStore, 'database'),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
-    },
+    metadata: childMetadata(bookStore, databaseServiceKey(bookStore), 'database'),
     spec: {
       clusterIP: 'None',
       selector: selectorLabels(bookStore, 'database'),

@@ -1,5 +1,5 @@
 import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
-import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
+import { controllerReference, keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
@@ -178,6 +178,13 @@ export const selectorLabels = (bookStore: BookStore, component: Component): Read
 export const objectLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
   ...selectorLabels(bookStore, component),
   'app.kubernetes.io/managed-by': 'echoperator',
+});
+
+/** The metadata of a child of one component. */
+export const childMetadata = (bookStore: BookStore, key: ObjectKey, component: Component) => ({
+  ...key,
+  labels: objectLabels(bookStore, component),
+  ownerReferences: [controllerReference(BookStore, bookStore)],
 });
 
 /**
