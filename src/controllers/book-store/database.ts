@@ -1,6 +1,6 @@
 import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import { type ApplyResult, type Client, isControlledBy, type Manifest } from '../../runtime/index.ts';
+import { type Client, isControlledBy, type Manifest } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
@@ -120,11 +120,7 @@ async function createStatefulSet(
   const live = claimsWithinReplicas(await listClaims(options.client, bookStore), spec.database.replicas);
   const claimTaken = claimTakenOutcome(bookStore, live);
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
-  const { statefulSet, database } = outcomeOfApply(
-    bookStore,
-    await applyStatefulSet(bookStore, spec, undefined, options),
-    options,
-  );
+  const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
   const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
@@ -191,8 +187,7 @@ async function applyUnlessClaimDeleted(
   const claimTaken = claimTakenOutcome(bookStore, claims);
   const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
   try {
-    const applied = await applyStatefulSet(bookStore, specToApply, existing, options);
-    const outcome = outcomeOfApply(bookStore, applied, options);
+    const outcome = await applyStatefulSet(bookStore, specToApply, existing, options);
     return claimTaken === undefined || outcome.statefulSet === undefined
       ? outcome
       : { ...outcome, database: claimTaken };
@@ -203,11 +198,15 @@ async function applyUnlessClaimDeleted(
   }
 }
 
-function outcomeOfApply(
+async function applyStatefulSet(
   bookStore: BookStore,
-  applied: ApplyResult<StatefulSet>,
+  spec: SpecWithDefaults,
+  existing: StatefulSet | undefined,
   options: DatabaseOptions,
-): StatefulSetOutcome {
+): Promise<StatefulSetOutcome> {
+  const { applier, statefulSets, podDefaults, client } = options;
+  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
+  const applied = await applier.apply(StatefulSet, manifest, { client, store: statefulSets });
   if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
   if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
   return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
@@ -225,16 +224,6 @@ const requestRetryMs = 60_000;
 const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
   const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
   return defined.length === 0 ? undefined : Math.min(...defined);
-};
-
-const applyStatefulSet = (
-  bookStore: BookStore,
-  spec: SpecWithDefaults,
-  existing: StatefulSet | undefined,
-  { applier, statefulSets, podDefaults, client }: DatabaseOptions,
-): Promise<ApplyResult<StatefulSet>> => {
-  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
-  return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
 const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): ComponentOutcome =>
