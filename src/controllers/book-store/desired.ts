@@ -42,10 +42,7 @@ export interface SpecWithDefaults {
 
 export type DatabaseSpec = SpecWithDefaults['database'];
 
-/** The path of the first required field that is missing: a BookStore may have been stored under an older CRD. */
-export const missingFieldOf = (bookStore: BookStore): string | undefined => missingField(BookStore, bookStore);
-
-/** The spec of a BookStore with its defaults. It must have every required field: see {@link missingFieldOf}. */
+/** The spec of a BookStore with its defaults. It must have every required field: see {@link missingField}. */
 export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
   const { bookApp, bookDB } = spec;
   const { port = 80 } = bookApp;
@@ -163,7 +160,7 @@ export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
 
 /** The keys of both Services. Empty if a required field is missing. */
 export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
-  missingFieldOf(bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
+  missingField(BookStore, bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
 
 export type Component = 'app' | 'database';
 
