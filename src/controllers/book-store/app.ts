@@ -1,10 +1,8 @@
-import { BookStore } from '../../api/index.ts';
+import type { BookStore } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
 import {
-  type Applier,
   builtInKind,
   type Client,
-  controllerReference,
   deleteIfPresent,
   isControlledBy,
   keyOf,
@@ -16,8 +14,10 @@ import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
+import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   appServiceKey,
+  childMetadata,
   deploymentKey,
   objectLabels,
   podSpecOf,
@@ -28,12 +28,8 @@ import {
 import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
-export interface AppOptions {
-  readonly deployments: ReadonlyStore<Deployment>;
-  readonly services: ReadonlyStore<Service>;
-  readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
-  readonly podDefaults: PodDefaults;
-  readonly applier: Pick<Applier, 'apply'>;
+export interface AppOptions
+  extends Pick<BookStoreReconcilerOptions, 'deployments' | 'services' | 'appPods' | 'podDefaults' | 'applier'> {
   readonly client: Client;
 }
 
@@ -81,14 +77,12 @@ async function applyApp(
   const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, spec), { client, store: services });
   if (applied.type === 'nameTaken') {
-    const command = kubectlCommand(bookStore, `delete deployment ${applied.holder.metadata.name}`);
-    const advice = `delete it (${command}), or create this BookStore again under another name`;
+    const advice = (deletion: string) => `delete it (${deletion}), or create this BookStore again under another name`;
     return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
-    const command = kubectlCommand(bookStore, `delete service ${service.holder.metadata.name}`);
-    const advice = `set another bookApp.serviceName, or delete it (${command})`;
+    const advice = (deletion: string) => `set another bookApp.serviceName, or delete it (${deletion})`;
     return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
   if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
@@ -173,10 +167,8 @@ export function deploymentOf(
   const { replicas, targetPort } = app;
   return {
     metadata: {
-      ...deploymentKey(bookStore),
-      labels: objectLabels(bookStore, 'app'),
+      ...childMetadata(bookStore, deploymentKey(bookStore), 'app'),
       ...(replicas !== undefined && { annotations: { [replicasAnnotation]: String(replicas) } }),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
     },
     spec: {
       ...(replicas !== undefined && { replicas }),
@@ -197,11 +189,7 @@ export function deploymentOf(
 function appServiceOf(bookStore: BookStore, { app }: SpecWithDefaults): Manifest<Service> {
   const { port, targetPort, serviceType } = app;
   return {
-    metadata: {
-      ...appServiceKey(bookStore),
-      labels: objectLabels(bookStore, 'app'),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
-    },
+    metadata: childMetadata(bookStore, appServiceKey(bookStore), 'app'),
     spec: {
       type: serviceType,
       selector: selectorLabels(bookStore, 'app'),

@@ -3,6 +3,7 @@ import {
   type Applier,
   done,
   type EventRecorder,
+  missingField,
   type ObjectKey,
   OutcomeReporter,
   type ReadonlyStore,
@@ -16,7 +17,7 @@ import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { claimsOfDatabase } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
-import { bookStoreUidLabel, missingFieldOf, specWithDefaultsOf } from './desired.ts';
+import { bookStoreUidLabel, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
 import {
   type BookStoreOutcome,
@@ -41,7 +42,7 @@ export interface BookStoreReconcilerOptions {
   readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
   /** The defaults of all pods. The spec can replace their security contexts. */
   readonly podDefaults: PodDefaults;
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
 
@@ -82,7 +83,7 @@ export class BookStoreReconciler {
   }
 
   async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {
-    const missing = missingFieldOf(bookStore);
+    const missing = missingField(BookStore, bookStore);
     if (missing !== undefined) {
       const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };

@@ -1,19 +1,12 @@
-import { BookStore } from '../../api/index.ts';
+import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import {
-  type Applier,
-  type ApplyResult,
-  type Client,
-  controllerReference,
-  isControlledBy,
-  type Manifest,
-  type ReadonlyStore,
-} from '../../runtime/index.ts';
-import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { type Client, isControlledBy, type Manifest } from '../../runtime/index.ts';
+import { PersistentVolumeClaim, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
+import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   claimsWithinReplicas,
   isForeign,
@@ -25,6 +18,7 @@ import {
 } from './claims.ts';
 import {
   bookStoreUidLabel,
+  childMetadata,
   type DatabaseSpec,
   databaseServiceKey,
   objectLabels,
@@ -47,15 +41,11 @@ import {
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
-export interface DatabaseOptions {
+export interface DatabaseOptions
+  extends Pick<BookStoreReconcilerOptions, 'statefulSets' | 'services' | 'pods' | 'podDefaults' | 'applier'> {
   readonly client: Client;
-  readonly statefulSets: ReadonlyStore<StatefulSet>;
-  readonly services: ReadonlyStore<Service>;
-  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
-  readonly podDefaults: PodDefaults;
   /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   readonly allClaims: readonly PersistentVolumeClaim[];
-  readonly applier: Pick<Applier, 'apply'>;
   readonly recordEvent: RecordEvent;
 }
 
@@ -110,8 +100,8 @@ async function applyService(
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, spec), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const command = kubectlCommand(bookStore, `delete service ${applied.holder.metadata.name}`);
-    const advice = `delete it (${command}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
+    const advice = (deletion: string) =>
+      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
   } catch (error) {
@@ -130,11 +120,7 @@ async function createStatefulSet(
   const live = claimsWithinReplicas(await listClaims(options.client, bookStore), spec.database.replicas);
   const claimTaken = claimTakenOutcome(bookStore, live);
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
-  const { statefulSet, database } = outcomeOfApply(
-    bookStore,
-    await applyStatefulSet(bookStore, spec, undefined, options),
-    options,
-  );
+  const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
   const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
@@ -201,8 +187,7 @@ async function applyUnlessClaimDeleted(
   const claimTaken = claimTakenOutcome(bookStore, claims);
   const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
   try {
-    const applied = await applyStatefulSet(bookStore, specToApply, existing, options);
-    const outcome = outcomeOfApply(bookStore, applied, options);
+    const outcome = await applyStatefulSet(bookStore, specToApply, existing, options);
     return claimTaken === undefined || outcome.statefulSet === undefined
       ? outcome
       : { ...outcome, database: claimTaken };
@@ -213,11 +198,15 @@ async function applyUnlessClaimDeleted(
   }
 }
 
-function outcomeOfApply(
+async function applyStatefulSet(
   bookStore: BookStore,
-  applied: ApplyResult<StatefulSet>,
+  spec: SpecWithDefaults,
+  existing: StatefulSet | undefined,
   options: DatabaseOptions,
-): StatefulSetOutcome {
+): Promise<StatefulSetOutcome> {
+  const { applier, statefulSets, podDefaults, client } = options;
+  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
+  const applied = await applier.apply(StatefulSet, manifest, { client, store: statefulSets });
   if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
   if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
   return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
@@ -237,21 +226,13 @@ const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined
   return defined.length === 0 ? undefined : Math.min(...defined);
 };
 
-const applyStatefulSet = (
-  bookStore: BookStore,
-  spec: SpecWithDefaults,
-  existing: StatefulSet | undefined,
-  { applier, statefulSets, podDefaults, client }: DatabaseOptions,
-): Promise<ApplyResult<StatefulSet>> => {
-  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
-  return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
-};
-
-function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
-  const command = kubectlCommand(bookStore, `delete statefulset ${holder.metadata.name}`);
-  const advice = `delete it (${command}), or create this BookStore again under another name`;
-  return nameTakenOutcome(bookStore, StatefulSet, holder, advice);
-}
+const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): ComponentOutcome =>
+  nameTakenOutcome(
+    bookStore,
+    StatefulSet,
+    holder,
+    (deletion) => `delete it (${deletion}), or create this BookStore again under another name`,
+  );
 
 /** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
 function claimTakenOutcome(
@@ -260,9 +241,9 @@ function claimTakenOutcome(
 ): ComponentOutcome | undefined {
   const foreignClaim = claims.find(isForeign);
   if (foreignClaim === undefined) return undefined;
-  const command = kubectlCommand(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
   const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
-  const advice = `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${command})`;
+  const advice = (deletion: string) =>
+    `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
 
@@ -309,11 +290,7 @@ export function statefulSetOf(
 ): Manifest<StatefulSet> {
   const { replicas, port, dataPath, serviceName } = database;
   return {
-    metadata: {
-      ...statefulSetKey(bookStore),
-      labels: objectLabels(bookStore, 'database'),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
-    },
+    metadata: childMetadata(bookStore, statefulSetKey(bookStore), 'database'),
     spec: {
       replicas,
       serviceName: existing?.spec?.serviceName ?? serviceName,
@@ -355,11 +332,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Data
 function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Manifest<Service> {
   const { port } = database;
   return {
-    metadata: {
-      ...databaseServiceKey(bookStore),
-      labels: objectLabels(bookStore, 'database'),
-      ownerReferences: [controllerReference(BookStore, bookStore)],
-    },
+    metadata: childMetadata(bookStore, databaseServiceKey(bookStore), 'database'),
     spec: {
       clusterIP: 'None',
       selector: selectorLabels(bookStore, 'database'),

@@ -1,5 +1,5 @@
 import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
-import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
+import { controllerReference, keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
@@ -42,10 +42,7 @@ export interface SpecWithDefaults {
 
 export type DatabaseSpec = SpecWithDefaults['database'];
 
-/** The path of the first required field that is missing: a BookStore may have been stored under an older CRD. */
-export const missingFieldOf = (bookStore: BookStore): string | undefined => missingField(BookStore, bookStore);
-
-/** The spec of a BookStore with its defaults. It must have every required field: see {@link missingFieldOf}. */
+/** The spec of a BookStore with its defaults. It must have every required field: see {@link missingField}. */
 export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
   const { bookApp, bookDB } = spec;
   const { port = 80 } = bookApp;
@@ -163,7 +160,7 @@ export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
 
 /** The keys of both Services. Empty if a required field is missing. */
 export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
-  missingFieldOf(bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
+  missingField(BookStore, bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
 
 export type Component = 'app' | 'database';
 
@@ -178,6 +175,13 @@ export const selectorLabels = (bookStore: BookStore, component: Component): Read
 export const objectLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
   ...selectorLabels(bookStore, component),
   'app.kubernetes.io/managed-by': 'echoperator',
+});
+
+/** The metadata of a child of one component. */
+export const childMetadata = (bookStore: BookStore, key: ObjectKey, component: Component) => ({
+  ...key,
+  labels: objectLabels(bookStore, component),
+  ownerReferences: [controllerReference(BookStore, bookStore)],
 });
 
 /**

@@ -291,14 +291,17 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/** @param advice tells a person what to do. */
-export const nameTakenOutcome = (
+/** @param adviceWith tells a person what to do, given the command that deletes the holder of the name. */
+export function nameTakenOutcome(
   bookStore: BookStore,
   kind: Kind,
   holder: KubeObject,
-  advice: string,
-): ComponentOutcome =>
-  nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
+  adviceWith: (deletion: string) => string,
+): ComponentOutcome {
+  const resource = kind.kind === 'PersistentVolumeClaim' ? 'pvc' : kind.kind.toLowerCase();
+  const advice = adviceWith(kubectlCommand(bookStore, `delete ${resource} ${holder.metadata.name}`));
+  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
+}
 
 /** A command for the namespace of the BookStore, as a message suggests it. */
 export const kubectlCommand = ({ metadata }: BookStore, args: string): string =>

@@ -1,14 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
-import type { BookStore } from '../../../../src/api/index.ts';
+import { BookStore } from '../../../../src/api/index.ts';
 import {
   deploymentKey,
   durationMs,
-  missingFieldOf,
   podSpecOf,
   serviceKeys,
   specWithDefaultsOf,
   statefulSetKey,
 } from '../../../../src/controllers/book-store/desired.ts';
+import { missingField } from '../../../../src/runtime/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 
@@ -92,12 +92,12 @@ describe('a spec that was stored without a schema', () => {
     [{ bookApp: { repository: 'app' } }, 'spec.bookDB.repository'],
     [{ bookApp: { repository: 'app' }, bookDB: { repository: 'db' } }, 'spec.bookDB.dbSize'],
   ])('%j lacks a required field', (spec, missing) => {
-    expect(missingFieldOf(store(spec))).toBe(missing);
+    expect(missingField(BookStore, store(spec))).toBe(missing);
     expect(serviceKeys(store(spec))).toEqual([]);
   });
 
   test('may be complete', () => {
-    expect(missingFieldOf(bookStore())).toBeUndefined();
+    expect(missingField(BookStore, bookStore())).toBeUndefined();
     expect(serviceKeys(bookStore()).map(({ name }) => name)).toEqual(['bookstore-svc', 'mongodb-service']);
   });
 });
