@@ -1,0 +1,129 @@
+import { expect, test } from '@jest/globals';
+import { ConfigMap, Secret } from '../../../../src/runtime/kinds/index.ts';
+import { ChangeCounts, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
+import { outsideWrite } from '../../../../src/runtime/testing/perturbation-outside.ts';
+import {
+  isNamed,
+  type LearnedWrite,
+  plansOf,
+  type WritePerturbation,
+} from '../../../../src/runtime/testing/perturbation-plans.ts';
+import { proxiedRequest } from '../../../../src/runtime/testing/proxied-request.ts';
+
+const write = (description: string, more: Partial<LearnedWrite> = {}): LearnedWrite => ({
+  description,
+  occurrence: 1,
+  isVarying: false,
+  ...more,
+});
+
+const state = new Map();
+
+const scenario = { name: 'web', kinds: [ConfigMap, Secret], addControllers: () => {}, steps: {} };
+
+const plans = plansOf({
+  scenario,
+  changes: new Map(),
+  steps: [
+    {
+      name: 'create',
+      state,
+      eventKinds: [Secret],
+      writes: [
+        write('patch configmaps a'),
+        write('AddPets', { occurrence: 2 }),
+        write('delete secrets b', { isVarying: true }),
+      ],
+    },
+    { name: 'delete', state, eventKinds: [], writes: [write('patch configmaps a'), write('delete secrets b')] },
+  ],
+});
+
+const namesOf = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map(({ name }) => name);
+
+test('a plan is named by the number of its write, or by its description', () => {
+  expect(namesOf('web/create patch configmaps a late')).toEqual(['web/create write 1 late']);
+  expect(namesOf('web/create AddPets #2 late')).toEqual(['web/create write 2 late']);
+  expect(namesOf('web/create write 2 late')).toEqual(['web/create write 2 late']);
+  expect(namesOf('web/create write 2')).toEqual(namesOf('web/create AddPets'));
+});
+
+test('only views in which something happens are perturbed', () => {
+  expect(namesOf('web/create Secret')).toEqual(['web/create Secret lagging', 'web/create Secret missed']);
+  expect(namesOf('web/create ConfigMap')).toEqual([]);
+  expect(namesOf('web/delete Secret')).toEqual([]);
+});
+
+test('changed objects are overtaken, but not the children in the last step', () => {
+  const overtaken = plans.filter(({ target }) => target.perturbation === 'overtaken').map(({ name }) => name);
+  expect(overtaken).toEqual([
+    'web/create write 1 overtaken',
+    'web/create write 3 overtaken',
+    'web/delete write 1 overtaken',
+  ]);
+});
+
+test('a plan may miss a write that not every undisturbed run sent', () => {
+  const mayMiss = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map((plan) => plan.mayMiss);
+  expect(mayMiss('web/create write 1 unsent')).toEqual([false]);
+  expect(mayMiss('web/create write 1 stale')).toEqual([true]);
+  expect(mayMiss('web/create write 3 unsent')).toEqual([true]);
+});
+
+async function outcomeOf(perturbation: WritePerturbation | undefined): Promise<readonly string[]> {
+  const log: string[] = [];
+  const { isForwarded, answer } = outsideWrite(perturbation, {
+    crash: () => log.push('crash'),
+    hold: (arrive) => {
+      log.push('held');
+      arrive();
+    },
+    answered: () => log.push('answered'),
+    lost: () => log.push('lost'),
+  });
+  if (!(await isForwarded)) return [...log, 'discarded'];
+  log.push('forwarded');
+  log.push(answer() ? 'delivered' : 'not delivered');
+  await new Promise(setImmediate);
+  return log;
+}
+
+test.each([
+  [undefined, ['forwarded', 'answered', 'delivered']],
+  ['unsent', ['crash', 'discarded']],
+  ['reply-lost', ['forwarded', 'answered', 'crash', 'not delivered']],
+  ['replied', ['forwarded', 'answered', 'delivered', 'crash']],
+  ['late', ['crash', 'held', 'forwarded', 'answered', 'not delivered']],
+  ['retried', ['forwarded', 'answered', 'lost', 'not delivered']],
+  ['stopped', ['forwarded', 'answered', 'delivered']],
+] as const)('a write to another system, %s', async (perturbation, outcome) => {
+  expect(await outcomeOf(perturbation)).toEqual(outcome);
+});
+
+test('an object that is created twice counts twice, and one that is deleted twice once', () => {
+  const changes = new ChangeCounts();
+  const options = { canonicalName: (name: string) => name.replace(/-\w+$/, '-*'), isLastStep: false };
+  const created = (uid: string) => ({ status: 201, body: JSON.stringify({ metadata: { name: 'a-1', uid } }) });
+  const create = proxiedRequest('POST', '/api/v1/namespaces/default/secrets');
+  changes.record(create, created('1'), options);
+  changes.record(create, created('2'), options);
+  changes.record(create, { status: 409, body: '{}' }, options);
+  changes.record(create, created('3'), { ...options, isLastStep: true });
+  const remove = proxiedRequest('DELETE', '/api/v1/namespaces/default/secrets/a-1');
+  const deleted = { status: 200, body: JSON.stringify({ details: { name: 'a-1', uid: '1' } }) };
+  changes.record(remove, deleted, options);
+  changes.record(remove, deleted, options);
+  expect(Object.fromEntries(changes.facts)).toEqual({ 'secrets a-* created': 2, 'secrets a-* deleted': 1 });
+});
+
+test('the transition time of a condition may change only with its status', () => {
+  const times = new TransitionTimes();
+  const object = (status: 'True' | 'False', lastTransitionTime: string) => ({
+    metadata: { name: 'a', namespace: 'default', uid: '1', resourceVersion: '1', creationTimestamp: '' },
+    status: { conditions: [{ type: 'Ready', status, reason: 'Some', message: '', lastTransitionTime }] },
+  });
+  expect(times.observe('ADDED', object('False', '1'))).toBeUndefined();
+  expect(times.observe('MODIFIED', object('True', '2'))).toBeUndefined();
+  expect(times.observe('ADDED', object('True', '3'))).toBeUndefined();
+  expect(times.observe('MODIFIED', object('True', '4'))).toMatch(/^the lastTransitionTime of a's condition Ready has/);
+});
