@@ -14,7 +14,7 @@ import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } fro
 import type { PodDefaults } from '../pod-defaults.ts';
 import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
-import { ordinalOf } from './claims.ts';
+import { type DatabaseClaims, ordinalOf } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
@@ -101,8 +101,7 @@ export class BookStoreReconciler {
     };
   }
 
-  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
-  #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
+  #claims(bookStore: BookStore): DatabaseClaims {
     const { database } = specWithDefaultsOf(bookStore);
     const labels = Object.entries(selectorLabels(bookStore, 'database'));
     // A pod uses the claim of its name, whoever created it. Beyond the replicas, only claims that a StatefulSet created count.

@@ -14,7 +14,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
-import { isForeign, statefulSetOfClaim } from './claims.ts';
+import { type DatabaseClaims, isForeign, statefulSetOfClaim } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { joinFirst, kubectlCommand } from './status.ts';
 
@@ -27,8 +27,7 @@ const orphanFinalizer = 'orphan';
 interface ReclaimOptions {
   readonly client: Client;
   readonly events: EventRecorder;
-  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. */
-  readonly claims: readonly PersistentVolumeClaim[];
+  readonly claims: DatabaseClaims;
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
   /** Reports that the deletion waits for the StatefulSet. Returns the result of the reconcile. */
