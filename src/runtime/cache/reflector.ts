@@ -387,13 +387,12 @@ export class Reflector<T extends KubeObject> {
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;
         if (initial !== undefined) {
-          const end = events.findIndex((event) => initial?.add(event));
-          const resourceVersion = events[end]?.object.metadata.resourceVersion;
-          if (resourceVersion === undefined) continue;
-          this.#listed(initial.objects, resourceVersion, openedAtMs);
-          advanceTo(resourceVersion);
+          const end = initial.takeUntilEnd(events);
+          if (end === undefined) continue;
+          this.#listed(initial.objects, end.resourceVersion, openedAtMs);
+          advanceTo(end.resourceVersion);
           initial = undefined;
-          events = events.slice(end + 1);
+          events = end.laterEvents;
         }
         const last = events.at(-1);
         if (last === undefined) continue;
@@ -453,7 +452,7 @@ const isNotServedOrForbidden = (error: unknown): error is ApiError =>
 const isInitializing = (error: unknown): boolean =>
   error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
-/** No server answered, a proxy answered in its place, or the error is a defect: then the version is checked needlessly. */
+/** True without a response from the API server (a proxy's 502–504 included). A defect also counts; that costs one needless check. */
 const isFailedConnection = (error: unknown): boolean =>
   !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 

@@ -156,10 +156,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Reports an outcome.
+   * Reports an outcome. A deleted object is not an error.
    *
    * @returns the result for the reconcile to return.
-   * A deleted object is not an error.
    *
    * @throws
    * - `outcome.error`, unless it is a refusal.
@@ -175,10 +174,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     try {
       if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined) {
         this.#unanswered.delete(object.metadata.uid);
-        if (this.#isReasonChange(object, outcome)) this.#recordReason(object, outcome, context);
+        if (this.#shouldRecordEvent(object, outcome)) this.#recordReason(object, outcome, context);
       }
     } catch (error) {
-      if (!wasNotWritten(error) && this.#isReasonChange(object, outcome)) {
+      if (!wasNotWritten(error) && this.#shouldRecordEvent(object, outcome)) {
         this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
       }
       // Only one error can be thrown. A refusal comes again with the retry, which reports it.
@@ -224,7 +223,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { ...refused(object, error), error };
   }
 
-  #isReasonChange(object: T, { reason, message }: Outcome<R, T>): boolean {
+  #shouldRecordEvent(object: T, { reason, message }: Outcome<R, T>): boolean {
     const { recordsMessageChanges = false } = this.#options.reasons[reason];
     const before = findCondition(object.status?.conditions, 'Ready');
     return before?.reason !== reason || (recordsMessageChanges && before.message !== message);

@@ -42,9 +42,9 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority;
-  /** A watch delivers a change that concerns the key, now. */
+  /** True if a watch event caused this add. */
   readonly isEvent?: boolean;
-  /** When such a change came that no reconcile of the key has followed, by `performance.now`. */
+  /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
 }
 
@@ -62,6 +62,12 @@ interface Timer {
 
 const requeue: Cause = { type: 'requeue' };
 const retry: Cause = { type: 'retry' };
+
+/** A key as it was dequeued: why and when it was added. */
+export type DequeuedKey = Pick<
+  QueueItem,
+  'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'
+>;
 
 /** Where a key is in the queue. Times are by `performance.now`. */
 export interface KeyState {
@@ -97,14 +103,14 @@ export class WorkQueue {
   readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
   readonly #addedWhileProcessing = new Map<string, Priority>();
-  /** When the first event came while a worker had the key, by `performance.now`. */
+  /** Time of the first event while a worker had the key, by `performance.now`. */
   readonly #eventsWhileProcessing = new Map<string, number>();
   /** Why they were added, if causes were given. */
   readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
-  #closed = false;
+  #isClosed = false;
 
   /** @throws RangeError if `retriesPerSecond` or `retryBurst` allows no retry. */
   constructor(options: WorkQueueOptions = {}) {
@@ -124,7 +130,7 @@ export class WorkQueue {
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     if (this.#processing.has(key)) {
       this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
       if (isEvent && !this.#eventsWhileProcessing.has(key)) this.#eventsWhileProcessing.set(key, performance.now());
@@ -147,7 +153,7 @@ export class WorkQueue {
     }
     this.#observer.added?.();
     const nowMs = performance.now();
-    this.#wait(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
+    this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -161,7 +167,7 @@ export class WorkQueue {
     { priority = 'normal' }: { readonly priority?: Priority } = {},
     cause: Cause = requeue,
   ): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     this.#observer.retried?.();
     const dueMs = performance.now() + delayMs;
     const pending = this.#timers.get(key);
@@ -181,7 +187,7 @@ export class WorkQueue {
    * rate limit for all retries may prolong it. The key keeps the priority at which it was dequeued.
    */
   addRateLimited(key: string): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
@@ -196,9 +202,7 @@ export class WorkQueue {
   }
 
   /** A key that a worker has, as it was dequeued. */
-  processing(
-    key: string,
-  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'> | undefined {
+  processing(key: string): DequeuedKey | undefined {
     return this.#processing.get(key);
   }
 
@@ -226,7 +230,7 @@ export class WorkQueue {
   /** Resolves with the next key, or with undefined once the queue is closed. Return the key with {@link done}. */
   async next(): Promise<string | undefined> {
     for (;;) {
-      if (this.#closed) return undefined;
+      if (this.#isClosed) return undefined;
       const item = this.#dequeue();
       if (item !== undefined) return item.key;
       await new Promise<void>((resolve) => this.#idleWorkers.push(resolve));
@@ -249,7 +253,7 @@ export class WorkQueue {
 
   /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#waiting.clear();
     this.#queues = { normal: new FairQueue(), low: new FairQueue() };
     this.#reportDepth('normal');
@@ -263,17 +267,17 @@ export class WorkQueue {
     for (const wake of this.#idleWorkers.splice(0)) wake();
   }
 
-  #wait(waiting: QueueItem): void {
-    this.#waiting.set(waiting.key, waiting);
-    this.#queues[waiting.priority].push(waiting);
-    this.#reportDepth(waiting.priority);
+  #enqueue(item: QueueItem): void {
+    this.#waiting.set(item.key, item);
+    this.#queues[item.priority].push(item);
+    this.#reportDepth(item.priority);
   }
 
   #raise(waiting: QueueItem): void {
     this.#queues.low.delete(waiting);
     this.#reportDepth('low');
     waiting.priority = 'normal';
-    this.#wait(waiting);
+    this.#enqueue(waiting);
   }
 
   #dequeue(): QueueItem | undefined {
