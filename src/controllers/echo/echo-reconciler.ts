@@ -1,5 +1,5 @@
 import { Echo } from '../../api/index.ts';
-import { isCurrent } from '../../runtime/controller/index.ts';
+import { isCurrent, missingField } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
@@ -8,7 +8,6 @@ import {
   findCondition,
   isControlledBy,
   keyOf,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
-import { type CleanedUp, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
+import { type CleanedUp, type DesiredStatus, desiredStatus, missingField } from '../../runtime/controller/index.ts';
 import {
   type Client,
   cleanedUp,
@@ -8,7 +8,6 @@ import {
   done,
   type EventRecorder,
   finalizer,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,

@@ -92,7 +92,7 @@ export interface MissingPermission {
   /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
-  /** When the server first and last refused, by `performance.now`, without any other answer in between. */
+  /** When the server first and last refused, by `performance.now`, with no other response in between. */
   readonly sinceMs: number;
   readonly lastMs: number;
 }

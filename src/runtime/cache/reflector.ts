@@ -289,7 +289,7 @@ export class Reflector<T extends KubeObject> {
     else this.#log.warn(details, 'list or watch failed: trying again');
   }
 
-  /** Asks for a list without a resourceVersion, which a server answers only when it is up to date with etcd. */
+  /** Requests a list without a resourceVersion. The server responds only when it is up to date with etcd. */
   async #verify(state: State & { readonly type: 'verify' }, signal: AbortSignal): Promise<void> {
     const { resourceVersion } = state;
     const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });

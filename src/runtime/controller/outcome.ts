@@ -105,7 +105,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
- *   reason has `recordsMessageChanges`. If the status write has no answer, they follow when a later reconcile of the process
+ *   reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of the process
  *   reads the written status.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
  *   minute. The object recovers without intervention once the quota or the policy allows it.
@@ -132,7 +132,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  */
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
-  /** By uid: the last status write without an answer that would have recorded an Event. Oldest first. */
+  /** By uid: the last status write without a response that would have recorded an Event. Oldest first. */
   readonly #unanswered = new Map<string, { readonly ready: Condition | undefined; readonly outcome: Outcome<R, T> }>();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
@@ -241,7 +241,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     this.#unanswered.set(uid, { ready, outcome });
   }
 
-  /** Records the reason of a status write without an answer, if the object shows that it was stored. */
+  /** Records the reason of a status write without a response, if the object shows that it was stored. */
   #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
     const { uid } = object.metadata;
     const unanswered = this.#unanswered.get(uid);
@@ -252,7 +252,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 }
 
-/** Limits the memory for objects that were deleted after a status write without an answer. */
+/** Limits the memory for objects that were deleted after a status write without a response. */
 const maxUnanswered = 1000;
 
 /** Not itself a refusal: {@link OutcomeReporter.reconcile} would convert it, and write another status. */

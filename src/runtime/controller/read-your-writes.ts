@@ -324,7 +324,7 @@ export class ReadYourWrites {
         this.#addDeletionMinimum(key, kind, metadata, { uid: metadata.uid, observedAt: 'gone' }, sentAtMs);
       }
     }
-    // Some kinds answer a finished delete with the object's last version.
+    // For some kinds, the response to a finished delete is the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
       const deletion: Deletion = { uid: object?.metadata.uid ?? uid, observedAt: 'terminating' };
       this.#addDeletionMinimum(key, kind, request.key, deletion, sentAtMs);

@@ -33,7 +33,7 @@ export class RecordedStep implements RequestTrace {
   /** The fields that a patch sets, or whose differences an apply removes. */
   readonly paths: string | undefined;
   readonly sentAtMs: number;
-  /** Undefined while the request has no answer. */
+  /** Undefined while the request has no response. */
   endedAtMs: number | undefined;
   /** The HTTP status of an error response; 200 for any success; 0 without a response. */
   code = 0;
