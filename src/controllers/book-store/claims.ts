@@ -27,8 +27,8 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
 }
 
 /**
- * False for a claim that another controller controls, and for one that is being deleted: the operator sets no request, and does not
- * restart its pod, which would complete the deletion.
+ * False for a claim that another controller controls, and for one that is being deleted. The operator does not change such a claim, and
+ * does not restart its pod: that would complete the deletion.
  */
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
@@ -207,9 +207,9 @@ const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
 const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
 
 /**
- * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
- * (`runPreCheck` in node_expander.go), until external-resizer has reset the status. Any other `NodeResizeError` may be of a driver
- * that grows a file system only at mount.
+ * True if the driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the status, not even
+ * when it mounts the volume (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may come from a driver that grows a file
+ * system only at mount.
  */
 const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 

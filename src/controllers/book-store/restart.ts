@@ -61,8 +61,8 @@ type Decision =
 
 /**
  * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
- * mounted. Restarts one pod at a time, and a ready one only if all pods of the StatefulSet are ready and current, so that at most one
- * database is down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
+ * mounted. Restarts one pod at a time, and a ready pod only if all pods of the StatefulSet are ready and current: at most one database is
+ * down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */

@@ -96,8 +96,8 @@ export interface PodSetReconcilerOptions {
 }
 
 /**
- * Keeps the number of pods that a PodSet asks for, of its template. Before the next reconcile of a key begins, the cache has
- * observed the writes of the last one, so no reconcile creates or deletes too many pods, except after a change of leader.
+ * Keeps the number of pods that a PodSet asks for, of its template. A reconcile of a key begins only after the cache has observed the
+ * writes of the previous one. Therefore no reconcile creates or deletes too many pods, except after a change of leader.
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;

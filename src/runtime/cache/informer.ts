@@ -55,9 +55,8 @@ export interface CacheObserver {
    */
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
-   * The cache may never reach resourceVersions of earlier responses: etcd was restored from a backup, the informer stopped,
-   * or the server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the
-   * informer are affected.
+   * The cache may never reach resourceVersions of earlier responses. Causes: etcd was restored from a backup, the informer stopped, or the
+   * server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }
@@ -65,9 +64,9 @@ export interface CacheObserver {
 /**
  * Whether an informer observes a write.
  *
- * - `watched`: the watch will deliver it: the object is in scope, or the store holds it and will see it leave the scope.
- * - `unlisted`: the object is in scope, but the informer does not run, has not listed, or the server refuses its optional
- *   kind: only the next list shows what was written.
+ * - `watched`: the watch will deliver it. The object is in scope, or the store holds it and will see it leave the scope.
+ * - `unlisted`: only the next list shows what was written. The object is in scope, but the informer does not run, has not listed, or the
+ *   server refuses its optional kind.
  * - `outOfScope`: neither.
  */
 export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
@@ -109,10 +108,9 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced, and
-   * keeps the objects that it has (none, if it was never listed); it retries at least once a minute. Default false: the
-   * informer syncs when the kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five
-   * minutes for their writes.
+   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced. It keeps the
+   * objects that it has (none, if it was never listed), and retries at least once a minute. Default false: the informer syncs when the
+   * kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five minutes for their writes.
    */
   readonly optional?: boolean;
 }

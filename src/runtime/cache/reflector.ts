@@ -118,8 +118,8 @@ const pageSize = 250;
 const maxBrokenStreams = 2;
 
 /**
- * No backoff if the watch was open for at least this long (the connection worked), or if the last list is at least this old
- * (the 410 is not about a fresh list).
+ * There is no backoff after a watch that was open for at least this long, because the connection worked; nor after a 410 if the last list
+ * is at least this old.
  */
 const minHealthyMs = 1000;
 
@@ -131,8 +131,8 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
 
 /**
  * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
- * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has
- * expired (410), or is ahead of the server because etcd was restored from a backup; meanwhile the target keeps what it holds.
+ * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has expired (410), or is ahead
+ * of the server because etcd was restored from a backup. Meanwhile the target keeps what it holds.
  *
  * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
  * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has

@@ -38,9 +38,8 @@ export interface ReconcileContext {
   /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
   readonly client: Client;
   /**
-   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is
-   * lost, the requests of `client` fail at once, but this signal is not aborted: guard other systems by the signal of the
-   * elector's fence too.
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is lost, the
+   * requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the elector's fence.
    */
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */

@@ -1,10 +1,14 @@
 /**
  * `@echoperator/runtime/controller`: parts of a controller that only some controllers need.
  *
- * Import this entry to adopt objects (`adoptAndRelease`), to write a status without an `OutcomeReporter` (`desiredStatus`,
- * `patchStatusIfPresent`), to compare quantities such as `2Gi`, to check for a required field that an older object lacks
- * (`missingField`), to enqueue keys from outside the cluster (`KeySource`), to write a `Watch` of your own, or to name the types of
- * the options that the root entry takes.
+ * Import this entry for one of these:
+ *
+ * - Adopt objects: `adoptAndRelease`.
+ * - Write a status without an `OutcomeReporter`: `desiredStatus`, `patchStatusIfPresent`.
+ * - Compare quantities such as `2Gi`: `compareQuantities`.
+ * - Find a required field that an older object lacks: `missingField`.
+ * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
+ * - Name the types of the options that the root entry takes.
  */
 export type { ApplyChildOptions } from '../apply/applier.ts';
 export { compareQuantities } from '../apply/quantity.ts';

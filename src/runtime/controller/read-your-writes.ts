@@ -89,13 +89,13 @@ export interface ReadYourWritesOptions {
 
 /**
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. Each write sets a
- * minimum; a key with a minimum is deferred when it is dequeued, until the caches have observed all its minimums and all its requests
- * have a response.
+ * minimum. A key with a minimum is deferred when it is dequeued. It waits until the caches have observed all its minimums, and all its
+ * requests have a response.
  *
  * **What sets a minimum**
  * - The response to a write sets the resourceVersion that the cache must reach. Only objects that an informer watches count.
- * - A deletion has no resourceVersion. The cache must no longer hold the uid, or show it terminating; after a write that removes
- *   the last finalizer, it must no longer hold the uid.
+ * - A deletion has no resourceVersion. The cache must no longer hold the uid, or show it terminating. After a write that removes the last
+ *   finalizer, it must no longer hold the uid.
  * - A `get` from the API server sets one too, because it may show a write whose response was lost.
  * - After a Conflict, an AlreadyExists, or an update without a response, this class reads the object: the watch may have died
  *   silently.
