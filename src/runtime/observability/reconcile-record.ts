@@ -252,8 +252,8 @@ export class RecordedKey implements Linked<RecordedKey> {
   }
 
   /**
-   * Drops the oldest reconcile that sent nothing, or else the oldest, but not the last: a reconcile that wrote explains more than those
-   * that its events caused. Returns the freed bytes.
+   * Drops the oldest dull reconcile, or else the oldest, but not the last. A reconcile that wrote explains more than those that its events
+   * caused. Returns the freed bytes.
    */
   #drop(): number {
     const quiet = this.reconciles.findIndex(({ isDull }) => isDull);

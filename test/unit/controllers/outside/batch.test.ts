@@ -25,13 +25,13 @@ const makeBatch = (
   },
 ) => new Batch<number, string>({ execute, maxItems: 3, gather: { inFlight, maxWaitMs: 1000 } });
 
-/** One that comes, and waits for its item. */
-const come = (batch: Batch<number, string>, item: number): Promise<string> =>
+/** An operation that adds an item and waits for its result. */
+const runItem = (batch: Batch<number, string>, item: number): Promise<string> =>
   inFlight.during(() => inFlight.waiting(() => batch.add(item)));
 
 describe('a batch', () => {
   test('is executed at once if no operation is in flight', async () => {
-    expect(await come(makeBatch(), 1)).toBe('done 1');
+    expect(await runItem(makeBatch(), 1)).toBe('done 1');
     expect(batches).toEqual([[1]]);
   });
 
@@ -42,7 +42,7 @@ describe('a batch', () => {
       await arrival.promise;
       return inFlight.waiting(() => batch.add(2));
     });
-    const early = come(batch, 1);
+    const early = runItem(batch, 1);
     expect(batches).toEqual([]);
     arrival.resolve();
     expect(await Promise.all([early, late])).toEqual(['done 1', 'done 2']);
@@ -53,7 +53,7 @@ describe('a batch', () => {
     const batch = makeBatch();
     const elsewhere = Promise.withResolvers<void>();
     const other = inFlight.during(() => elsewhere.promise);
-    const item = come(batch, 1);
+    const item = runItem(batch, 1);
     elsewhere.resolve();
     await other;
     expect(await item).toBe('done 1');
@@ -62,7 +62,7 @@ describe('a batch', () => {
   test('is executed when its first item has waited for maxWaitMs', async () => {
     const batch = makeBatch();
     void inFlight.during(() => new Promise(() => {}));
-    const item = come(batch, 1);
+    const item = runItem(batch, 1);
     await jest.advanceTimersByTimeAsync(999);
     expect(batches).toEqual([]);
     await jest.advanceTimersByTimeAsync(1);
@@ -73,7 +73,7 @@ describe('a batch', () => {
     const batch = makeBatch();
     const opened = Promise.withResolvers<void>();
     gate = opened.promise;
-    const items = [1, 2, 3, 4, 5, 6, 7].map((item) => come(batch, item));
+    const items = [1, 2, 3, 4, 5, 6, 7].map((item) => runItem(batch, item));
     await jest.advanceTimersByTimeAsync(10_000);
     expect(batches).toEqual([[1]]);
     opened.resolve();
@@ -84,7 +84,7 @@ describe('a batch', () => {
   test('gives each item its own result or error', async () => {
     const batch = makeBatch(async (items) => items.map((item) => (item === 2 ? new Error('not 2') : `done ${item}`)));
     void inFlight.during(() => new Promise(() => {}));
-    const settled = Promise.allSettled([1, 2, 3].map((item) => come(batch, item)));
+    const settled = Promise.allSettled([1, 2, 3].map((item) => runItem(batch, item)));
     expect(await settled).toMatchObject([{ value: 'done 1' }, { reason: { message: 'not 2' } }, { value: 'done 3' }]);
   });
 
@@ -95,8 +95,8 @@ describe('a batch', () => {
       if (calls === 1) throw new Error('down');
       return items.map(String);
     });
-    await expect(come(batch, 1)).rejects.toThrow('down');
-    expect(await come(batch, 2)).toBe('2');
+    await expect(runItem(batch, 1)).rejects.toThrow('down');
+    expect(await runItem(batch, 2)).toBe('2');
   });
 });
 
