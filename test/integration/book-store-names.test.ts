@@ -41,7 +41,7 @@ const reported = ({ namespace }: Key, note: string): Promise<unknown> =>
   });
 
 describe("somebody else's edits", () => {
-  test('of what is ours are put back, and of what is not ours left alone', async () => {
+  test('of our fields are reverted, and of other fields kept', async () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);

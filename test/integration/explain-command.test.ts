@@ -225,7 +225,7 @@ describe('explain answers', () => {
     expect(await story('echo/any')).toMatch(/leader: the-leader_\S+, this replica, since \d{4}-/);
   });
 
-  test('of an object that the operator does not reconcile, why', async () => {
+  test('why the operator does not reconcile an object', async () => {
     expect(await story('echo/nowhere')).toContain('not in the cache');
     expect(await story('echo/x', 'kube-system')).toContain('outside the watched namespaces');
     const disabled = 'the controller of PostgresWriter is disabled (controllers.postgresWriter.enabled)';

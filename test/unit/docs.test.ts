@@ -45,7 +45,7 @@ describe('links', () => {
     expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/index.md', 'charts/echoperator/README.md']));
   });
 
-  test.each(pages)('of %s lead to files and headings that there are', (path) => {
+  test.each(pages)('of %s lead to existing files and headings', (path) => {
     const broken = linksOf(read(path))
       .filter((link) => !/^[a-z]+:/.test(link))
       .filter((link) => {
@@ -482,7 +482,7 @@ describe('docs/writing-an-operator.md', () => {
     expect(guideFiles['greeter.ts']?.trimEnd().split('\n').length).toBeLessThan(60);
   });
 
-  test('and docs/testing.md and README.md show TypeScript that type-checks against the runtime', async () => {
+  test('like docs/testing.md and README.md, shows TypeScript that type-checks against the runtime', async () => {
     const shown = ['writing-an-operator', 'testing']
       .flatMap((name) => codeBlocks(page(name)))
       .filter(({ language }) => language === 'ts');

@@ -320,7 +320,7 @@ describe('an explanation', () => {
   });
 });
 
-test('what was done in a namespace is told in order, without what sent nothing', () => {
+test('the activity of a namespace is in order, without reconciles that sent nothing', () => {
   const { recorder, start, end, reconcile } = recording();
   reconcile('b');
   end(start('quiet'));
@@ -335,7 +335,7 @@ test('what was done in a namespace is told in order, without what sent nothing',
   expect(recorder.explainActivity({ namespace: 'default', withinSeconds: 0 }).reconciles).toEqual([]);
 });
 
-describe('nothing secret is told', () => {
+describe('the records contain no values', () => {
   test('of the values of an object, a patch, a difference or an error', () => {
     const { recorder, observer, told } = recording();
     const object = (value: string) => ({
