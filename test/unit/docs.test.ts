@@ -344,12 +344,24 @@ function unknownFields(schema: Schema, value: unknown, path = ''): readonly stri
 }
 
 interface Schema {
+  readonly $ref?: string;
+  readonly definitions?: Readonly<Record<string, Schema>>;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
 }
 
 describe("the chart's values that the pages name", () => {
-  const schema: Schema = JSON.parse(read('charts/echoperator/values.schema.json'));
+  const whole: Schema = JSON.parse(read('charts/echoperator/values.schema.json'));
+
+  /** Replaces each `$ref` by the definition. */
+  const inlined = (part: Schema): Schema => {
+    const name = part.$ref?.replace('#/definitions/', '');
+    const definition = name === undefined ? undefined : whole.definitions?.[name];
+    if (definition !== undefined) return inlined(definition);
+    const properties = Object.entries(part.properties ?? {}).map(([name, value]) => [name, inlined(value)] as const);
+    return { ...part, ...(part.properties && { properties: Object.fromEntries(properties) }) };
+  };
+  const schema = inlined(whole);
   const tree = (path: string): object => path.split('.').reduceRight<object>((part, name) => ({ [name]: part }), {});
   const isKnown = (path: string): boolean => unknownFields(schema, tree(path)).length === 0;
 
