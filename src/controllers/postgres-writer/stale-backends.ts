@@ -19,8 +19,8 @@ const pollEveryMs = 20;
  * and restore a deleted row.
  *
  * Each connection has a unique name (its `application_name`, which poolers pass on). Backends whose statement had no response are
- * terminated by name. Before the first statement, all backends of other operator processes with the same role and database are
- * terminated too: a former leader may have been killed during a statement.
+ * terminated by name. A former leader may have been killed during a statement. Therefore all backends of other operator processes with the
+ * same role and database are terminated before the first statement.
  */
 export class StaleBackends {
   readonly #process = `${prefix}${randomUUID().slice(0, 13)}-`;

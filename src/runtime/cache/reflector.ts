@@ -118,8 +118,8 @@ const pageSize = 250;
 const maxBrokenStreams = 2;
 
 /**
- * There is no backoff after a watch that was open for at least this long, because the connection worked; nor after a 410 if the last list
- * is at least this old.
+ * There is no backoff after a watch that was open for at least this long, because the connection worked. There is none after a 410 if the
+ * last list is at least this old.
  */
 const minHealthyMs = 1000;
 

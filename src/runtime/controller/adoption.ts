@@ -37,9 +37,9 @@ export interface AdoptionResult<Child extends KubeObject> {
  * (removes it), as kube-controller-manager does (pkg/controller/controller_ref_manager.go).
  *
  * Never takes a child from another controller. An owner that is being deleted adopts and releases nothing, and a child
- * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server: if the store is
- * stale and the owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid
- * and resourceVersion of the child, so that it changes neither a recreated child nor another's owner reference.
+ * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server. If the store is stale and the
+ * owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid and resourceVersion of the
+ * child, so that it changes neither a recreated child nor another's owner reference.
  *
  * @throws whatever the client throws when the owner is read.
  */

@@ -200,7 +200,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Records an Event if an apply changed a child, or created it although `Ready` was True for this generation: somebody had edited or
+   * Records an Event if an apply changed a child, or created it although `Ready` was True for this generation. Then somebody had edited or
    * deleted it, or the spec has changed. Reasons: `DeploymentChanged`, whose note names the first field that was corrected, and
    * `DeploymentRecreated`. Call it with each result of {@link Applier.apply}. Does not wait and never throws.
    */

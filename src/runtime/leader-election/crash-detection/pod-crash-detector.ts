@@ -34,8 +34,8 @@ const undetectable = 'a crash of this leader will be noticed only when its lease
 /**
  * Detects crashes by the status of pods, which the kubelet writes.
  *
- * - A `terminated` state, current or last, is proof if all of these match: it has the published pod uid, container name and container ID;
- *   its message contains the published token; the container runtime observed its reason and exit code.
+ * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID. Its message must
+ *   contain the published token, and the container runtime must have observed its reason and exit code.
  * - A restarted container also detects the end of its own earlier instances, without the token.
  *
  * A missing permission to read pods is logged once as a warning; detection starts when the permission is granted.
