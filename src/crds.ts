@@ -88,8 +88,8 @@ const compareNumbersIn = (one: string, other: string): number => one.localeCompa
  * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are gone. Needs get
  * and delete on them.
  *
- * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the wait, for example
- *   because an object has a finalizer that nobody removes.
+ * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the wait. An object may
+ *   have a finalizer that nobody removes.
  */
 export async function deleteCustomResourceDefinitions(
   client: Client,

@@ -37,15 +37,15 @@ export async function* explainCommand(
 ): AsyncGenerator<string, void> {
   const { query, json, follow } = parse(args);
   if (folder === undefined) throw new ExplainError('EXPLAIN_DIR is not set: this operator records nothing');
-  let told = '';
+  let printed = '';
   do {
     const answer = (await askForExplanation(folder, query).catch((cause: unknown) => {
       throw new ExplainError(`no operator answers in ${folder}: ${String(cause)}`, { cause });
     })) as ExplainAnswer;
     if (!json && answer.problem !== undefined) throw new ExplainError(answer.problem);
     const state = JSON.stringify([answer.explanation?.reconciles, answer.explanation?.ignored, answer.activity]);
-    if (state !== told) yield `${json ? JSON.stringify(answer, undefined, 2) : story(answer, { color })}\n`;
-    told = state;
+    if (state !== printed) yield `${json ? JSON.stringify(answer, undefined, 2) : story(answer, { color })}\n`;
+    printed = state;
     if (follow) await delay(followEveryMs);
   } while (follow);
 }

@@ -96,9 +96,8 @@ function collectGarbage(): void {
 }
 
 /**
- * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica
- * contends too: an old pod and a new one may overlap while the Deployment replaces the pod or high availability is
- * switched on or off.
+ * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica contends too: an old
+ * pod and a new one may overlap, for example while high availability is switched on or off.
  *
  * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */

@@ -1,11 +1,5 @@
-import {
-  type Condition,
-  findCondition,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-  type StandardStatus,
-} from '../src/runtime/index.ts';
+import type { StandardStatus } from '../src/runtime/controller/index.ts';
+import { type Condition, findCondition, type Kind, type KubeObject, type ObjectKey } from '../src/runtime/index.ts';
 import { eventually } from './eventually.ts';
 import type { TestCluster } from './test-cluster.ts';
 

@@ -67,7 +67,7 @@ async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Pr
     },
   }));
   await new Listr(tasks, {
-    // The caller's signal aborts a step. Listr's handler would end the process without clean-up.
+    // The caller's signal aborts a step. Listr's handler would end the process without cleanup.
     registerSignalListeners: false,
     renderer: TerminalRenderer,
     rendererOptions: {

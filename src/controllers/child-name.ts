@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 const hashLength = 10;
 
 /**
- * The name of a child: the name of its owner, or if that is too long, a prefix of it and a hash of the whole name. So two long
- * names with a common prefix give two names.
+ * The name of a child: the name of its owner. If that is too long, a prefix of it and a hash of the whole name, so that two long names
+ * with a common prefix give two names.
  *
  * @param maxLength the longest name of the child's kind: 63 for a Job, whose name is also the value of a label.
  */

@@ -27,9 +27,9 @@ const reasons = defineReasons({
 });
 
 /**
- * Adds a controller that replaces a disabled one: it reports in the condition `Ready` of each object that its controller is
- * disabled, and whether the object's deletion waits for that. If another operator overwrites the report, it yields, as
- * {@link OverwrittenReports} says. Does nothing if the CRD is not installed.
+ * Adds a controller that replaces a disabled one. In the condition `Ready` of each object it reports that the controller is disabled, and
+ * whether the object's deletion waits for that. If another operator overwrites the report, it yields, as {@link OverwrittenReports} says.
+ * Does nothing if the CRD is not installed.
  */
 export function addDisabledController(
   manager: Manager,

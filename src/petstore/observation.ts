@@ -8,8 +8,8 @@ import type { Sampler } from './sampler.ts';
 const nameOf = (code: Code | undefined): string => (code === undefined ? 'OK' : Code[code]);
 
 /**
- * Counts every request until its end (a stream: until its last message), converts errors with {@link asConnectError}, and logs
- * sampled requests and those that failed through the pet store's own fault.
+ * Counts every request until its end (a stream: until its last message), and converts errors with {@link asConnectError}. Logs sampled
+ * requests, and those that failed through the pet store's own fault.
  */
 export function observation(options: {
   readonly metrics: PetStoreMetrics;

@@ -9,8 +9,8 @@ export interface SearchClient {
 }
 
 /**
- * The places for searches that run at the same time. A lone client may take all of them. If none is free, the client that holds the most
- * loses its oldest to a client that would still hold fewer, so no client can keep the others out.
+ * The places for searches that run at the same time. A lone client may take all of them. If none is free, the client with the most places
+ * loses its oldest search to a client that would still have fewer. Therefore no client can keep the others out.
  */
 export class SearchPlaces {
   readonly #limit: number;

@@ -16,7 +16,7 @@
  * - **Controller**: takes keys from its queue; its workers call the reconciler.
  * - **Reconciler**: reads the stores, compares actual and desired state, and acts. Level-based and idempotent.
  * - **Applier**: server-side applies a child, and sends nothing if it does not differ.
- * - **Claim**: the children that match an owner's selector, after it has adopted and released objects.
+
  * - **Finalizer**: keeps a deleted object until the controller has cleaned up. For what the garbage collector cannot delete.
  * - **Outcome**: how a reconcile ended: reason, message, status, and when to requeue.
  * - **OutcomeReporter**: turns an outcome into the status, an Event and a result.
@@ -32,7 +32,7 @@ export { Applier, type ApplyResult } from './apply/applier.ts';
 export type { ReadonlyStore } from './cache/store.ts';
 export type { Client } from './client/client.ts';
 export { deleteIfPresent } from './controller/children.ts';
-export type { ControllerOptions, Reconcile, ReconcileContext } from './controller/controller.ts';
+export type { Reconcile, ReconcileContext } from './controller/controller.ts';
 export { cleanedUp, finalizer } from './controller/finalizer.ts';
 export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './controller/outcome.ts';
 export { patchStatus } from './controller/patch-status.ts';
@@ -42,16 +42,7 @@ export { done, type Result, requeueAfter, retry, TerminalError } from './control
 export { ownsByName, watches } from './controller/watch.ts';
 export { type Condition, findCondition, setCondition } from './kind/condition.ts';
 export { customResourceDefinition } from './kind/custom-resource-definition.ts';
-export {
-  type CustomKind,
-  type CustomObject,
-  defineKind,
-  type KindDefinition,
-  missingField,
-  type PrinterColumn,
-  type ScaleSubresource,
-  type StandardStatus,
-} from './kind/define-kind.ts';
+export { type CustomKind, defineKind } from './kind/define-kind.ts';
 export {
   builtInKind,
   controllerOf,
@@ -61,7 +52,7 @@ export {
   type ObjectOf,
 } from './kind/kind.ts';
 export { type KubeObject, keyOf, keyString, type Manifest, type ObjectKey } from './kind/object.ts';
-export { NotStructuralError } from './kind/structural-schema.ts';
+
 export { Manager } from './manager/manager.ts';
 export { EventRecorder } from './observability/event-recorder.ts';
 export type { Logger } from './observability/logger.ts';

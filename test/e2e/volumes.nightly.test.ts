@@ -104,8 +104,7 @@ test('a claim of a class without expansion cannot grow', async () => {
 
 test('a claim that no node can satisfy says why', async () => {
   await apply(database('shared', '1Gi', 'local', 'ReadWriteMany'));
-  const reason =
-    'accessModes: a volume on one node takes ReadWriteOnce or ReadWriteOncePod, got MULTI_NODE_MULTI_WRITER';
+  const reason = 'accessModes: must be ReadWriteOnce or ReadWriteOncePod, got MULTI_NODE_MULTI_WRITER';
   await eventually('it says why', async () => {
     const fields = 'reason=ProvisioningFailed,involvedObject.name=data-shared-0';
     const events = await cluster.kubectl(['get', 'events', `--field-selector=${fields}`, '--output=json']);

@@ -275,6 +275,6 @@ test('EchoperatorOutsideDown fires while the database and the pet store are down
   await resolves('EchoperatorOutsideDown');
 });
 
-test('at the end nothing fires', async () => {
+test('no alert fires at the end', async () => {
   await eventually('every alert resolves', async () => (await prometheus.alerts()).length === 0, 240_000);
 });

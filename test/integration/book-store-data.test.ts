@@ -389,7 +389,7 @@ describe('the data', () => {
     expect((await claimOf(at.key)).metadata.uid).not.toBe(claim.metadata.uid);
   });
 
-  test('of somebody else is not taken up by a replica more, and all else goes on', async () => {
+  test('of another controller is not used by an additional replica, and the other changes are applied', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { tag: 'one' }));
     await settled(at);

@@ -41,7 +41,7 @@ const reported = ({ namespace }: Key, note: string): Promise<unknown> =>
   });
 
 describe("somebody else's edits", () => {
-  test('of what is ours are put back, and of what is not ours left alone', async () => {
+  test('of our fields are reverted, and of other fields kept', async () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);
@@ -58,11 +58,11 @@ describe("somebody else's edits", () => {
         ],
       });
       await merge<KubeObject>(kind, child, { ...others, spec: { revisionHistoryLimit: 3 } });
-      const look = async () => {
+      const readImage = async () => {
         const now = kind === Deployment ? await deploymentOf(at.key) : await statefulSetOf(at.key);
         return imageOf(now, container?.name) === container?.image && now;
       };
-      const now = await eventually('the image is put back', look);
+      const now = await eventually('the image is put back', readImage);
       expect(now.metadata).toMatchObject(others.metadata);
       expect(imageOf(now, 'sidecar')).toBe('example.com/sidecar');
       expect(now.spec?.revisionHistoryLimit).toBe(3);

@@ -136,7 +136,7 @@ describe('a BookStore', () => {
     expect((await childOf(Service, key, 'bookstore-svc')).spec?.type).toBe('ClusterIP');
   });
 
-  test('of a long name, or one with dots, has children whose names hold', async () => {
+  test('with a long name, or one with dots, has children with valid names', async () => {
     const at = await world(`shop.${'x'.repeat(100)}`);
     await apply(at.key, spec());
     const { status } = await settled(at);
@@ -222,7 +222,7 @@ describe('a BookStore', () => {
     await eventually('it is reconciled', async () => (await reconciled(operator)) > before);
   });
 
-  test('whose pods cannot start is not ready, and is mended by another image', async () => {
+  test('whose pods cannot start is not ready until it gets another image', async () => {
     const at = await world('shop');
     await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
     const runs = (tag: string) => async () =>
@@ -274,7 +274,7 @@ describe('a BookStore', () => {
     await isTold('FailedScheduling: no node has room');
   });
 
-  test('whose StatefulSet the API server refuses says so, is tried again with a back-off, and goes on when it is mended', async () => {
+  test('whose StatefulSet the API server refuses reports it, retries with backoff, and continues when the cause is gone', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { env: [{ name: 'BAD', value: 'x', valueFrom: { fieldRef: { fieldPath: 'no' } } }] }));
     const store = await settled(at, 'Refused');

@@ -102,7 +102,7 @@ test('matching orphans are adopted, other children are released, and objects of 
     await create('leaving', { ownerReferences }),
     await create('others', { labels, ownerReferences: [controllerReference(ConfigMap, another)] }),
   ];
-  const { claimed, errors } = await adoptAndRelease({
+  const { children, errors } = await adoptAndRelease({
     client: cluster.client,
     ownerKind: ConfigMap,
     owner,
@@ -111,7 +111,7 @@ test('matching orphans are adopted, other children are released, and objects of 
     matches: ({ metadata }) => metadata.labels?.belongs === 'yes',
   });
   expect(errors).toEqual([]);
-  expect(claimed.map(({ metadata }) => metadata.name)).toEqual(['orphan', 'kept']);
+  expect(children.map(({ metadata }) => metadata.name)).toEqual(['orphan', 'kept']);
   const get = (name: string) => cluster.client.get(ConfigMap, key(name));
   expect(isControlledBy(await get('orphan'), owner)).toBe(true);
   expect((await get('leaving')).metadata.ownerReferences).toBeUndefined();

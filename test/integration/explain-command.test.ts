@@ -3,13 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo, Pet, PodSet, ScheduledEcho } from '../../src/api/index.ts';
-import {
-  findCondition,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-  type StandardStatus,
-} from '../../src/runtime/index.ts';
+import type { StandardStatus } from '../../src/runtime/controller/index.ts';
+import { findCondition, type Kind, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import type { ExplainAnswer } from '../../src/runtime/process/index.ts';
 import type { FaultProxy } from '../../src/runtime/testing/index.ts';
@@ -274,7 +269,7 @@ describe('explain answers', () => {
     expect(await story('echo/any')).toMatch(/leader: the-leader_\S+, this replica, since \d{4}-/);
   });
 
-  test('of an object that the operator does not reconcile, why', async () => {
+  test('why the operator does not reconcile an object', async () => {
     expect(await story('echo/nowhere')).toContain('not in the cache');
     expect(await story('echo/x', 'kube-system')).toContain('outside the watched namespaces');
     const disabled = 'the controller of PostgresWriter is disabled (controllers.postgresWriter.enabled)';

@@ -11,7 +11,8 @@ import {
   postgresWriterFinalizer,
   ScheduledEcho,
 } from '../../src/api/index.ts';
-import { findCondition, type Kind, type KubeObject, type StandardStatus } from '../../src/runtime/index.ts';
+import type { StandardStatus } from '../../src/runtime/controller/index.ts';
+import { findCondition, type Kind, type KubeObject } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
 import { eventually } from '../../testkit/eventually.ts';

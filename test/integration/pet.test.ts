@@ -96,7 +96,7 @@ describe('a Pet', () => {
     expect(await refused.catch(isInvalid)).toBe(true);
   });
 
-  test('with a spec that the operator cannot convert says so, causes no call, and follows a corrected spec', async () => {
+  test('with a spec that the operator cannot convert reports it, causes no call, and follows a corrected spec', async () => {
     const calls: string[] = [];
     world.store.onCall = (method) => void calls.push(method);
     try {
@@ -112,7 +112,7 @@ describe('a Pet', () => {
     await world.settled();
   });
 
-  test('whose finalizer the API server refuses to add or to remove says so, and goes on when it is allowed', async () => {
+  test('whose finalizer the API server refuses to add or to remove reports it, and continues when it is allowed', async () => {
     const message = 'no Pet is changed here';
     for (const change of ['add', 'remove']) {
       const policy = await forbid(world.client, {

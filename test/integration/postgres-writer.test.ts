@@ -111,7 +111,7 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('teachers', key)).toEqual([]);
   });
 
-  test('whose finalizer the API server refuses to add or to remove says so, and goes on when it is allowed', async () => {
+  test('whose finalizer the API server refuses to add or to remove reports it, and continues when it is allowed', async () => {
     const [key, trial] = [world.newKey('refused'), world.newKey('trial')];
     const message = 'no PostgresWriter is changed here';
     for (const change of ['add', 'remove']) {

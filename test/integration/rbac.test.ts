@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo, PodSet, ScheduledEcho } from '../../src/api/index.ts';
-import { findCondition, type KubeObject, type ObjectKey, type StandardStatus } from '../../src/runtime/index.ts';
+import type { StandardStatus } from '../../src/runtime/controller/index.ts';
+import { findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, Pod } from '../../src/runtime/kinds/index.ts';
 import { ChartRole } from '../../testkit/chart-role.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';

@@ -9,7 +9,7 @@ beforeAll(connect);
 afterEach(deleteNamespaces);
 
 describe('a BookStore', () => {
-  test('and another in its namespace have a database each', async () => {
+  test('and another one in its namespace have one database each', async () => {
     await namespace();
     await cluster.apply(bookStore('madrid', { serviceType: 'ClusterIP' }, { dbSize: '64Mi' }));
     const second = {
@@ -24,7 +24,7 @@ describe('a BookStore', () => {
     expect((await books(lisboa)).trim().split('\n')).toEqual(['Os Maias']);
   });
 
-  test('that is deleted keeps its data for the next of its name, or not, as it was told', async () => {
+  test('that is deleted keeps its data for the next one of its name if reclaimPolicy is Retain', async () => {
     await namespace();
     await cluster.apply(bookStore('kept', {}, { dbSize: '64Mi' }));
     await addBook(await ready('kept'), 'Pedro Páramo');

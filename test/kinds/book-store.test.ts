@@ -17,7 +17,7 @@ beforeAll(connect);
 afterEach(deleteNamespaces);
 
 describe('a BookStore', () => {
-  test("of the tutorial's manifest sells books, and has them still when its database's pod was deleted", async () => {
+  test("from the tutorial's manifest keeps its data when the pod of its database is deleted", async () => {
     await namespace();
     await cluster.apply(bookStore('example-bookstore'));
     const store = await ready('example-bookstore');
@@ -31,7 +31,7 @@ describe('a BookStore', () => {
     expect(await books(store)).toContain('Don Quijote');
   });
 
-  test('whose dbSize grows has the space in the pod that it had, with its data', async () => {
+  test('whose dbSize grows has the new space in the same pod, with its data', async () => {
     await namespace();
     await cluster.apply(bookStore('growing', {}, { dbSize: '1Gi' }));
     const store = await ready('growing');

@@ -68,14 +68,14 @@ describe('30 Echos at once', () => {
     expect([...(await created(ns))].filter(([, count]) => count > 1)).toEqual([]);
   };
 
-  test('are 30 pods that print', async () => {
+  test('print with 30 pods', async () => {
     const ns = await namespace();
     await cluster.apply(all(ns));
     await expectAllPrintedOnce(ns);
   });
 
   // Nightly, since the files of a push share the operator and run side by side.
-  test('with the operator killed in the middle are 30 pods still, none twice', async () => {
+  test('print with 30 pods, none twice, although the operator is killed meanwhile', async () => {
     const ns = await namespace();
     const applying = cluster.apply(all(ns));
     await eventually('some Jobs are there', async () => (await created(ns)).size >= 5);

@@ -32,7 +32,7 @@ describe('an Echo', () => {
     expect(await cluster.kubectl(['explain', 'echo.spec.message'])).toContain('prints exactly this text');
   });
 
-  test('with a new message prints it too', async () => {
+  test('that gets a new message prints it too', async () => {
     const ns = await namespace();
     await cluster.apply(echo('twice', ns, { message: 'first' }));
     await printed('twice', ns);

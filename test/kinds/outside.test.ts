@@ -31,7 +31,7 @@ async function follow(steps: DocumentedSteps, beginning: string): Promise<string
 }
 
 describe('the examples', () => {
-  test('of PostgresWriters: psql shows the row, as it is, as it becomes, and that it goes', async () => {
+  test('of PostgresWriters: psql shows the row, its change and its deletion', async () => {
     await follow(ofRows, 'kubectl apply');
     await follow(ofRows, 'kubectl wait');
     expect(await rows('default')).toEqual(['default/sample-student|Alice|23|Spain']);
@@ -41,7 +41,7 @@ describe('the examples', () => {
     expect(await rows('default')).toEqual([]);
   });
 
-  test("of Pets: the store's command line shows the pets, as they are, as they become, and that they go", async () => {
+  test("of Pets: the store's command line shows the pets, their changes and their deletion", async () => {
     await follow(ofPets, 'kubectl apply');
     await follow(ofPets, 'kubectl wait');
     const [thor, tron] = [await getPet('pet-sample1', 'default'), await getPet('pet-sample2', 'default')];

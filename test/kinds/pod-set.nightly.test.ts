@@ -56,7 +56,7 @@ describe('a PodSet', () => {
     expect((await settled('auto', 3)).spec.replicas).toBe(3);
   });
 
-  test('that meets a full quota says so, asks for no more than a few, and goes on when it is lifted', async () => {
+  test('that meets a full quota reports it, sends few requests, and continues when the quota is lifted', async () => {
     await namespace();
     const quota = { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'full', namespace: ns } };
     await cluster.apply({ ...quota, spec: { hard: { pods: '2' } } });

@@ -7,7 +7,7 @@ beforeAll(connect);
 afterEach(deleteNamespaces);
 
 describe('a PodSet', () => {
-  test('of 3 runs 3 pods; one that is deleted by hand is replaced', async () => {
+  test('with 3 replicas runs 3 pods, and replaces a deleted one', async () => {
     await namespace();
     await cluster.apply(podSet('web', { replicas: 3 }));
     const three = await settled('web', 3);

@@ -21,7 +21,7 @@ const hasPrinted = (name: string, message: string) =>
   eventually(`${name} has printed`, async () => (await echos.printedBy(name)).includes(`${message}\n`), minutesMs);
 
 describe('a ScheduledEcho of every minute', () => {
-  test('prints, tells when it did, and prints another message once it has one', async () => {
+  test('prints, reports when it printed, and then prints a changed message', async () => {
     await echos.apply('minutely', { message: 'Hola, 世界!', schedule });
     await hasPrinted('minutely', 'Hola, 世界!');
     // The next Job may be under way by now: then it has a later time than the last success.
@@ -38,7 +38,7 @@ describe('a ScheduledEcho of every minute', () => {
     await hasPrinted('minutely', 'Adiós');
   });
 
-  test('that gets a schedule that is none says so, and prints by the last good one', async () => {
+  test('that gets an invalid schedule reports it, and prints by the last valid one', async () => {
     await echos.apply('mistaken', { message: 'on time', schedule });
     await echos.ready('mistaken', 'Scheduled');
     await echos.apply('mistaken', { message: 'on time', schedule: 'every now and then' });

@@ -22,7 +22,7 @@ const hasPrinted = (name: string, message: string) =>
   eventually(`${name} has printed`, async () => (await echos.printedBy(name)).includes(`${message}\n`));
 
 describe('a ScheduledEcho', () => {
-  test('has a CronJob that prints its message, and another message once it has one', async () => {
+  test('has a CronJob that prints its message, and then a changed message', async () => {
     await echos.apply('greeting', { message: 'Hola, 世界!', schedule });
     await echos.ready('greeting', 'Scheduled');
     await runNow('greeting', 'first');
@@ -39,7 +39,7 @@ describe('a ScheduledEcho', () => {
     await hasPrinted('greeting', 'Adiós');
   });
 
-  test('with a schedule that is none says so, and its CronJob keeps the last good one', async () => {
+  test('with an invalid schedule reports it, and its CronJob keeps the last valid one', async () => {
     await echos.apply('mistaken', { message: 'on time', schedule });
     await echos.ready('mistaken', 'Scheduled');
     await echos.apply('mistaken', { message: 'on time', schedule: 'every now and then' });

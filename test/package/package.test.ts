@@ -99,7 +99,7 @@ describe('the guide, on a real API server', () => {
   const greets = (expected: string) =>
     eventually(`the ConfigMap says "${expected}"`, async () => (await text()) === expected);
 
-  test('does what it shows', async () => {
+  test('it works as its consoles show', async () => {
     expect(commands.length).toBeGreaterThan(4);
     for (const { command, output } of commands) {
       if (command.endsWith(' &')) operator = project.start('node', [command.split(' ')[1] ?? '']);
@@ -110,7 +110,7 @@ describe('the guide, on a real API server', () => {
     expect(operator).toBeDefined();
   });
 
-  test('what somebody changed or deleted comes back', async () => {
+  test('it restores a ConfigMap that somebody changed or deleted', async () => {
     await project.run(`kubectl patch configmap world --type merge --patch '{"data":{"text":"Go away!"}}'`);
     await greets('Hello, world!');
     await project.run('kubectl delete configmap world');
@@ -136,7 +136,7 @@ describe('the guide, on a real API server', () => {
     ]);
   });
 
-  test('what is not its own it leaves alone, and says so', async () => {
+  test('it leaves a ConfigMap of another owner alone, and reports it', async () => {
     await project.run('kubectl create configmap sun --from-literal=text=mine');
     const sun = { apiVersion: 'example.com/v1', kind: 'Greeting', metadata: { name: 'sun' }, spec: { who: 'sun' } };
     await project.run(`kubectl apply --filename - <<'END'\n${JSON.stringify(sun)}\nEND`);
@@ -144,12 +144,12 @@ describe('the guide, on a real API server', () => {
     expect(await project.run("kubectl get configmap sun --output jsonpath='{.data.text}'")).toBe('mine');
   });
 
-  test('with the Greeting goes its ConfigMap', async () => {
+  test('the ConfigMap is deleted with its Greeting', async () => {
     await project.run('kubectl delete greeting world');
     await eventually('the ConfigMap is gone', async () => (await text()) === '', 60_000);
   });
 
-  test('asked to stop it ends in order', async () => {
+  test('it stops gracefully', async () => {
     operator?.kill('SIGTERM');
     const ended = await operator;
     expect({ exitCode: ended?.exitCode, all: ended?.all }).toMatchObject({
@@ -159,7 +159,7 @@ describe('the guide, on a real API server', () => {
     operator = undefined;
   });
 
-  test('as one of several it works while it leads, and gives its Lease back', async () => {
+  test('with leader election it works while it leads, and releases its Lease', async () => {
     operator = project.start('node', ['greeter-with-election.ts']);
     const venus = {
       apiVersion: 'example.com/v1',
@@ -177,7 +177,7 @@ describe('the guide, on a real API server', () => {
     operator = undefined;
   });
 
-  test('with the permissions that it deploys it keeps a second child, and leads', async () => {
+  test('with the permissions of its manifest it maintains a second child, and leads', async () => {
     await project.run('kubectl create namespace greeter');
     await project.run(`kubectl apply --filename - <<'END'\n${guideManifest}\nEND`);
     await project.run('node greeter-with-second-child.ts crd | kubectl apply --filename -');

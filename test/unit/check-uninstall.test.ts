@@ -38,13 +38,13 @@ const answer = async (items: readonly object[], continueToken?: string) =>
     metadata: { resourceVersion: '5', ...(continueToken && { continue: continueToken }) },
   });
 
-test('nothing is in the way where no object has our finalizer', async () => {
+test('the uninstallation is allowed if no object has our finalizer', async () => {
   const outcome = check();
   await answer([widget('free'), widget('of-others', 'example.com/others')]);
   expect(await outcome).toBe('free to go');
 });
 
-test('what has it is listed, whatever page it is on', async () => {
+test('objects with our finalizer are listed, on every page of the list', async () => {
   const outcome = check();
   await answer([widget('one', 'example.com/others', 'example.com/outside')], 'more');
   await answer([widget('two', 'example.com/outside')]);
@@ -67,7 +67,7 @@ test('of a kind whose controller is off it is told that nothing would remove the
   expect(lines.filter((line) => line.includes('disabled'))).toEqual([`But ${message}`]);
 });
 
-test('of very many a hundred are listed, and the others counted', async () => {
+test('at most 100 objects are listed, and the others are counted', async () => {
   const outcome = check();
   await answer(Array.from({ length: 130 }, (_, index) => widget(`w-${index}`, 'example.com/outside')));
   const lines = ((await outcome) as Error).message.split('\n');
@@ -81,7 +81,7 @@ test('a kind that is not served has no objects', async () => {
   expect(await outcome).toBe('free to go');
 });
 
-test('only the namespaces that are watched are looked at', async () => {
+test('only the watched namespaces are searched', async () => {
   const outcome = check(['team-a', 'team-b']);
   for (const namespace of ['team-a', 'team-b']) {
     const exchange = await server.next({ method: 'GET' });
@@ -103,7 +103,7 @@ test('a namespace that may not be looked at is named, and what to do if it was d
   expect(message).toContain('helm uninstall demo --namespace ops --no-hooks');
 });
 
-test('who may not look does not know', async () => {
+test('a missing permission is an error', async () => {
   const outcome = check();
   (await server.next({ method: 'GET' })).json(403, { reason: 'Forbidden', message: 'may not list' });
   expect(await outcome).toMatchObject({ code: 403 });

@@ -6,7 +6,7 @@ import { ClusterError } from './errors.ts';
 
 /**
  * The machine's cgroup hierarchies: one for each controller under v1, a single one under v2. Every process of a cluster and its
- * children are in one of the cluster's groups, so a group lists the processes to kill even if their parents are gone.
+ * children are in one of the cluster's groups. Therefore a group lists the processes to kill even if their parents are gone.
  */
 export interface Cgroups {
   readonly version: 1 | 2;

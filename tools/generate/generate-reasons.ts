@@ -14,7 +14,7 @@ import { commonReasons, type Reason } from '../../src/runtime/controller/index.t
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */
-type Row = Omit<Reason, 'event'> & { readonly event: Reason['event'] | 'none' };
+type Row = Omit<Reason, 'event'> & { readonly event: Reason['event'] | 'none'; readonly statusRemark?: string };
 type Rows = Readonly<Record<string, Row>>;
 
 /** The reasons of conditions, by type. A reason of none is one of `Ready`. */
@@ -27,10 +27,22 @@ const controllerDisabled = {
 
 /** The status of VolumeResizing under a reason is not that of `Ready`. */
 const volumeStatuses: Readonly<Record<string, Row['ready']>> = volumeResizingStatus;
+
+/** These reasons are more urgent than the growth of another volume, which the status still reports. */
+const moreUrgentThanGrowth: readonly string[] = [
+  'VolumeLost',
+  'StorageClassCannotGrow',
+  'ResizeRefused',
+] satisfies readonly (keyof typeof volumeResizingStatus)[];
+
 const bookStoreRows: Rows = Object.fromEntries(
   Object.entries(bookStoreReasons).map(([reason, row]) => [
     reason,
-    { ...row, ready: volumeStatuses[reason] ?? row.ready },
+    {
+      ...row,
+      ready: volumeStatuses[reason] ?? row.ready,
+      ...(moreUrgentThanGrowth.includes(reason) && { statusRemark: ', or True while another volume grows' }),
+    },
   ]),
 );
 
@@ -76,7 +88,7 @@ function tableOf(reasons: Rows, conditions?: Conditions): string {
   const rows = Object.entries(reasons).map(([reason, row]) => [
     `\`${reason}\``,
     ...(conditions ? [conditionsOf(reason, conditions)] : []),
-    row.ready,
+    `${row.ready}${row.statusRemark ?? ''}`,
     row.recordsMessageChanges ? `${row.event}, also for a new message` : row.event,
     row.meaning,
   ]);

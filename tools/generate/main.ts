@@ -1,7 +1,9 @@
 /**
- * Writes the generated files: the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, the tables of
- * reasons, settings, metrics and log lines in docs/, the pet store's protobuf code, Kubernetes' built-in kinds with their
- * merge rules, the Grafana dashboards, and the report of the runtime's public API.
+ * Writes the generated files:
+ *
+ * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, and the Grafana dashboards;
+ * - the tables of reasons, settings, metrics and log lines in docs/;
+ * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ

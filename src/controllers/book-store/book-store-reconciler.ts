@@ -1,9 +1,9 @@
 import { BookStore } from '../../api/index.ts';
+import { missingField } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   done,
   type EventRecorder,
-  missingField,
   type ObjectKey,
   OutcomeReporter,
   type ReadonlyStore,

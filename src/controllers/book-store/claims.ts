@@ -27,11 +27,17 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
 }
 
 /**
- * False for a claim that another controller controls, and for one that is being deleted: the operator sets no request, and does not
- * restart its pod, which would complete the deletion.
+ * False for a claim that another controller controls, and for one that is being deleted. The operator does not change such a claim, and
+ * does not restart its pod: that would complete the deletion.
  */
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
+
+/**
+ * The claims of a BookStore's database, sorted by ordinal: those within the replicas, whoever created them, and those that a scale-down
+ * left behind.
+ */
+export type DatabaseClaims = readonly PersistentVolumeClaim[];
 
 /** All claims that have the names of a BookStore's StatefulSet, as the API server has them, whoever created them. */
 export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
@@ -42,8 +48,8 @@ export async function listClaims(client: Client, bookStore: BookStore): Promise<
 }
 
 /**
- * The claims within the replicas, whoever created them, because a pod uses the claim of its name; and those that a scale-down of the
- * BookStore left behind. Sorted by ordinal.
+ * The claims of a BookStore's database. A pod uses the claim of its name, whoever created it; beyond the replicas, only claims that a
+ * StatefulSet of the BookStore created count.
  *
  * @param named all claims that have the names of the BookStore's StatefulSet.
  */
@@ -51,7 +57,7 @@ export function claimsOfDatabase(
   named: Iterable<PersistentVolumeClaim>,
   bookStore: BookStore,
   replicas: number,
-): readonly PersistentVolumeClaim[] {
+): DatabaseClaims {
   const labels = Object.entries(selectorLabels(bookStore, 'database'));
   const isCreated = ({ metadata }: PersistentVolumeClaim): boolean =>
     labels.every(([label, value]) => metadata.labels?.[label] === value);
@@ -60,10 +66,8 @@ export function claimsOfDatabase(
 }
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
-export const claimsWithinReplicas = (
-  claims: readonly PersistentVolumeClaim[],
-  replicas: number,
-): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < replicas);
+export const claimsWithinReplicas = (claims: DatabaseClaims, replicas: number): readonly PersistentVolumeClaim[] =>
+  claims.filter((claim) => ordinalOf(claim) < replicas);
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
@@ -97,8 +101,8 @@ export interface RequestPatches {
   readonly refusals: readonly RefusedClaim[];
   /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
   readonly removedReplicaRefusals: readonly RefusedClaim[];
-  /** True if a claim was not patched because the cache does not show the current BookStore yet. */
-  readonly isOutdated: boolean;
+  /** True if a claim was not patched because the cached BookStore is stale. */
+  readonly isBookStoreStale: boolean;
 }
 
 /**
@@ -119,17 +123,17 @@ export async function setClaimRequests(
 ): Promise<RequestPatches> {
   const patched: PersistentVolumeClaim[] = [];
   const refusals: RefusedClaim[] = [];
-  let isOutdated = false;
+  let isBookStoreStale = false;
   for (const claim of claims) {
     if (!isTooSmall(claim, size) || compareQuantities(requestOf(claim), size) === 0) {
       patched.push(claim);
       continue;
     }
     try {
-      const answer = await setRequest(client, bookStore, claim, size);
-      patched.push(answer ?? claim);
-      if (answer === undefined) isOutdated = true;
-      else if (compareQuantities(requestOf(answer), size) !== 0) refusals.push({ claim: answer });
+      const response = await setRequest(client, bookStore, claim, size);
+      patched.push(response ?? claim);
+      if (response === undefined) isBookStoreStale = true;
+      else if (compareQuantities(requestOf(response), size) !== 0) refusals.push({ claim: response });
     } catch (error) {
       if (!isRefusal(error)) throw error;
       patched.push(claim);
@@ -141,11 +145,11 @@ export async function setClaimRequests(
     claims: patched,
     refusals: refusals.filter(isWithinReplicas),
     removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
-    isOutdated,
+    isBookStoreStale,
   };
 }
 
-/** Returns the claim as the API server stored it. Undefined if the cache does not show the current BookStore. */
+/** Returns the claim as the API server stored it. Undefined if the cached BookStore is stale. */
 async function setRequest(
   client: Client,
   bookStore: BookStore,
@@ -159,7 +163,7 @@ async function setRequest(
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }
 
-/** A volume that is smaller than `dbSize` and than the request of its claim. */
+/** A volume that is smaller than `dbSize` and than the request of its claim. The driver grows it, or fails to. */
 export interface GrowingVolume {
   readonly claim: string;
   readonly capacity: string;
@@ -189,7 +193,7 @@ export interface ResizeProgress {
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const growing = claims.filter((claim) => isGrowing(claim, size));
+  const growing = claims.filter((claim) => isWaitingToGrow(claim, size));
   return {
     growing: growing.map(toGrowingVolume),
     fileSystems: growing.flatMap((claim) => pendingFileSystemOf(claim, size) ?? []),
@@ -204,12 +208,12 @@ export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size:
 /** The file system of the claim if the kubelet has to grow it, and still may. */
 export function pendingFileSystemOf(claim: PersistentVolumeClaim, size: string): PendingFileSystem | undefined {
   const condition = trueCondition(claim, ['FileSystemResizePending']);
-  if (condition === undefined || !isGrowing(claim, size) || isInfeasible(claim)) return undefined;
+  if (condition === undefined || !isWaitingToGrow(claim, size) || isInfeasible(claim)) return undefined;
   const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
   return { ...toGrowingVolume(claim), ordinal: ordinalOf(claim), sinceMs };
 }
 
-const isGrowing = (claim: PersistentVolumeClaim, size: string): boolean =>
+const isWaitingToGrow = (claim: PersistentVolumeClaim, size: string): boolean =>
   isTooSmall(claim, size) && !hasCapacity(claim, requestOf(claim));
 
 const toGrowingVolume = (claim: PersistentVolumeClaim): GrowingVolume => ({
@@ -229,9 +233,9 @@ const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
 const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
 
 /**
- * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
- * (`runPreCheck` in node_expander.go), until external-resizer has reset the status. Any other `NodeResizeError` may be of a driver
- * that grows a file system only at mount.
+ * True if the driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the status, not even
+ * when it mounts the volume (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may come from a driver that grows a file
+ * system only at mount.
  */
 const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 

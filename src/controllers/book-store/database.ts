@@ -9,6 +9,7 @@ import { refusedOutcome } from '../refusal.ts';
 import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   claimsWithinReplicas,
+  type DatabaseClaims,
   isForeign,
   isTooSmall,
   listClaims,
@@ -44,8 +45,7 @@ import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 export interface DatabaseOptions
   extends Pick<BookStoreReconcilerOptions, 'statefulSets' | 'services' | 'pods' | 'podDefaults' | 'applier'> {
   readonly client: Client;
-  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
-  readonly allClaims: readonly PersistentVolumeClaim[];
+  readonly allClaims: DatabaseClaims;
   readonly recordEvent: RecordEvent;
 }
 
@@ -145,15 +145,15 @@ async function updateStatefulSet(
   const patches = await setClaimRequests(options.client, bookStore, spec.database, options.allClaims);
   const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
   const update = await applyUnlessClaimDeleted(bookStore, spec, existing, claims, options);
-  const { statefulSet, database, blockedUntil } = update;
+  const { statefulSet, database, waitsFor } = update;
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   const restart = await restartPodsForFileSystemResize(
     resizeProgressOf(patchedClaims, spec.database.size).fileSystems,
     statefulSet,
     spec.database,
-    { ...options, blockedUntil },
+    { ...options, waitsFor },
   );
-  const volume = patches.isOutdated
+  const volume = patches.isBookStoreStale
     ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
     : volumeOutcome(bookStore, spec, { ...patches, claims: patchedClaims, restart });
   // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
@@ -165,10 +165,10 @@ async function updateStatefulSet(
 /** The outcome of an apply of the StatefulSet. */
 interface StatefulSetOutcome {
   readonly database: ComponentOutcome;
-  /** Undefined if this BookStore owns none that stays. */
+  /** Undefined if this BookStore owns no StatefulSet, or if that is being deleted. */
   readonly statefulSet?: StatefulSet;
   /** What the restart of a pod waits for. */
-  readonly blockedUntil?: string;
+  readonly waitsFor?: string;
   readonly error?: ApiError;
 }
 
@@ -181,8 +181,8 @@ async function applyUnlessClaimDeleted(
 ): Promise<StatefulSetOutcome> {
   const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
   if (deletedClaim !== undefined) {
-    const blockedUntil = `claim ${deletedClaim.metadata.name} is deleted`;
-    return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, blockedUntil };
+    const waitsFor = `claim ${deletedClaim.metadata.name} is deleted`;
+    return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, waitsFor };
   }
   const claimTaken = claimTakenOutcome(bookStore, claims);
   const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
@@ -193,8 +193,8 @@ async function applyUnlessClaimDeleted(
       : { ...outcome, database: claimTaken };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const blockedUntil = `the API server accepts StatefulSet ${existing.metadata.name}`;
-    return { database: refusedOutcome(error), statefulSet: existing, blockedUntil, error };
+    const waitsFor = `the API server accepts StatefulSet ${existing.metadata.name}`;
+    return { database: refusedOutcome(error), statefulSet: existing, waitsFor, error };
   }
 }
 

@@ -1,5 +1,6 @@
 import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
-import { controllerReference, keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
+import { missingField } from '../../runtime/controller/index.ts';
+import { controllerReference, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
 import type { PodDefaults } from '../pod-defaults.ts';

@@ -3,7 +3,8 @@
  *
  * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
  * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
- * - `claims.ts`: grows the claims of the database. `restart.ts`: restarts a pod if its file system needs it.
+ * - `claims.ts`: sets the requests of claims that must grow, and reads the progress of the growth.
+ * - `restart.ts`: restarts a pod whose file system grows only when the volume is mounted.
  * - `volume-outcome.ts`: the condition `VolumeResizing`.
  * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
  * - `status.ts`: the reasons, and the outcome of a reconcile.
@@ -86,7 +87,7 @@ export function addBookStoreController(
         { predicate: predicates.or(podProblemChanged, podReadinessChanged) },
       ),
     ],
-    // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.
+    // Excludes the controller's own status writes: they would enqueue the key at once, without backoff, after a refusal.
     predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,

@@ -63,9 +63,9 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Keeps every other claim and names it in an Event: its data belongs to somebody else or is older than this BookStore.
  *
- * Decides only by what it reads from the API server, and deletes with a resourceVersion precondition: the cache may still show
- * a policy, an owner or a label that somebody has changed to keep the data, and a second deletion may have added the finalizer
- * `orphan`. If so, the removal of the finalizer is a Conflict with the cached version.
+ * Decides only by what it reads from the API server, and deletes with a resourceVersion precondition. The cache may still show a
+ * policy, an owner or a label that somebody has changed to keep the data. A second deletion may have added the finalizer `orphan`; then
+ * the removal of this finalizer is a Conflict with the cached version.
  */
 async function deleteData(
   bookStore: BookStore,

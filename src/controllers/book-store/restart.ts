@@ -21,8 +21,8 @@ interface RestartContext {
   readonly client: Client;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   readonly recordEvent: RecordEvent;
-  /** What every restart waits for. Undefined if a pod may be restarted now. */
-  readonly blockedUntil?: string | undefined;
+  /** What every restart waits for, as a clause. Undefined if a pod may be restarted now. */
+  readonly waitsFor?: string | undefined;
 }
 
 /** The result of {@link restartPodsForFileSystemResize}. */
@@ -30,7 +30,7 @@ export interface RestartResult {
   /** A step for each file system, in their order. Ends before a file system whose claim or pod the API server refuses to read. */
   readonly steps: readonly RestartStep[];
   /** What the next restart waits for besides `resizeRestartAfter`, for example `pod shop-db-0 is ready`. */
-  readonly blockedUntil?: string | undefined;
+  readonly waitsFor?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
   readonly requeueAfterMs?: number | undefined;
   /** The refusal of a restart, or of a read before it. */
@@ -45,22 +45,22 @@ export interface RestartStep {
 }
 
 type Decision =
-  /** The API server has a claim whose file system is not pending, or it is unknown since when. */
-  | { readonly type: 'nothing' }
+  /** In the API server, the file system of the claim is not pending, or has been pending for an unknown time. */
+  | { readonly type: 'notPending' }
   /** `resizeRestartAfter` has not passed. */
   | { readonly type: 'wait'; readonly delayMs: number }
   | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
   /** No pod mounts the volume. */
   | { readonly type: 'notRunning'; readonly isPodReady: false; readonly delayMs: number }
   /** The pod was created after the volume had grown, so its file system may still grow. */
-  | { readonly type: 'remounted'; readonly isPodReady: boolean; readonly delayMs: number }
+  | { readonly type: 'startedAfterGrowth'; readonly isPodReady: boolean; readonly delayMs: number }
   /** The file system has not grown within `resizeRestartAfter` although the pod was created after the volume had grown. */
   | { readonly type: 'failed'; readonly isPodReady: boolean };
 
 /**
  * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
- * mounted. Restarts one pod at a time, and a ready one only if all pods of the StatefulSet are ready and current, so that at most one
- * database is down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
+ * mounted. Restarts one pod at a time, and a ready pod only if all pods of the StatefulSet are ready and current: at most one database is
+ * down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */
@@ -79,38 +79,38 @@ export async function restartPodsForFileSystemResize(
     }
     const delayMs = restartAfterMs(database);
     const requeueAfterMs = requeueAfterMsOf(steps, delayMs);
-    const { next, blockedUntil } = chooseRestart(steps, statefulSet, context);
-    if (next === undefined) return { steps, blockedUntil, requeueAfterMs };
+    const { next, waitsFor } = chooseRestart(steps, statefulSet, context);
+    if (next === undefined) return { steps, waitsFor, requeueAfterMs };
     await restartPod(next, context);
-    const restarted: RestartStep = { ...next, decision: { type: 'remounted', isPodReady: false, delayMs } };
+    const restarted: RestartStep = { ...next, decision: { type: 'startedAfterGrowth', isPodReady: false, delayMs } };
     return {
       steps: steps.map((step) => (step === next ? restarted : step)),
-      blockedUntil: readinessOf(next),
+      waitsFor: readinessOf(next),
       requeueAfterMs,
     };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { steps, blockedUntil: context.blockedUntil, error };
+    return { steps, waitsFor: context.waitsFor, error };
   }
 }
 
-/** Chooses the pod to restart now. Otherwise `blockedUntil` says what the next restart waits for. */
+/** Chooses the pod to restart now. If there is none, `waitsFor` says what the next restart waits for. */
 function chooseRestart(
   steps: readonly RestartStep[],
   statefulSet: StatefulSet,
   context: RestartContext,
-): { readonly next?: RestartStep | undefined; readonly blockedUntil?: string | undefined } {
-  if (context.blockedUntil !== undefined) return { blockedUntil: context.blockedUntil };
+): { readonly next?: RestartStep | undefined; readonly waitsFor?: string | undefined } {
+  if (context.waitsFor !== undefined) return { waitsFor: context.waitsFor };
   const due = steps.filter(({ decision }) => decision.type === 'restart');
   // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const unready = due.find(isUnready);
   if (unready !== undefined) return { next: unready };
   // The event of the pod's readiness enqueues the key.
   const starting = steps.find(isUnready);
-  if (starting !== undefined) return { blockedUntil: readinessOf(starting) };
+  if (starting !== undefined) return { waitsFor: readinessOf(starting) };
   if (due.length > 0 && !areAllReady(statefulSet, context)) {
     const { name } = statefulSet.metadata;
-    return { blockedUntil: `all pods of StatefulSet ${name} are ready and have the current template` };
+    return { waitsFor: `all pods of StatefulSet ${name} are ready and have the current template` };
   }
   return { next: due[0] };
 }
@@ -128,7 +128,7 @@ async function restartPod(
   recordEvent({ type: 'Normal', reason: 'PodRestarted', note });
 }
 
-/** @param recheckAfterMs after a restart; and after one that is blocked, in case the event that unblocks it is missed. */
+/** @param recheckAfterMs the delay after a restart, and while a restart waits, in case the event that it waits for is missed. */
 function requeueAfterMsOf(steps: readonly RestartStep[], recheckAfterMs: number): number | undefined {
   const delaysMs = steps.flatMap(({ decision }) => {
     if (decision.type === 'restart') return recheckAfterMs;
@@ -168,7 +168,7 @@ async function decide(
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
     const pending = pendingFileSystemOf(live, database.size);
-    if (pending === undefined || pending.sinceMs === 0) return { type: 'nothing' };
+    if (pending === undefined || pending.sinceMs === 0) return { type: 'notPending' };
     if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
@@ -178,7 +178,7 @@ async function decide(
     const isPodReady = isReady(pod);
     if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid, isPodReady };
     const delayMs = createdMs + waitMs - nowMs;
-    return delayMs > 0 ? { type: 'remounted', isPodReady, delayMs } : { type: 'failed', isPodReady };
+    return delayMs > 0 ? { type: 'startedAfterGrowth', isPodReady, delayMs } : { type: 'failed', isPodReady };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     return notRunning;

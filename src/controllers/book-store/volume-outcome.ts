@@ -120,7 +120,7 @@ function restartMessages(
   bookStore: BookStore,
   database: DatabaseSpec,
   fileSystems: readonly PendingFileSystem[],
-  { steps, blockedUntil, error }: RestartResult,
+  { steps, waitsFor, error }: RestartResult,
 ): readonly string[] {
   const waitMs = restartAfterMs(database);
   const podsWith = (type: RestartStep['decision']['type']) =>
@@ -131,10 +131,12 @@ function restartMessages(
     const command = kubectlCommand(bookStore, `describe pod ${notRunning[0]}`);
     messages.push(`no pod ${joinFirst('pods', notRunning)} runs, so no node grows the file system (${command})`);
   }
-  const remounted = podsWith('remounted');
-  if (remounted.length > 0) {
-    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${joinFirst('pods', remounted)}`;
-    messages.push(`the operator waits ${wait}, and does not restart ${remounted.length === 1 ? 'it' : 'them'} again`);
+  const startedAfterGrowth = podsWith('startedAfterGrowth');
+  if (startedAfterGrowth.length > 0) {
+    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${joinFirst('pods', startedAfterGrowth)}`;
+    messages.push(
+      `the operator waits ${wait}, and does not restart ${startedAfterGrowth.length === 1 ? 'it' : 'them'} again`,
+    );
   }
   const next = fileSystems.find(({ claim, sinceMs }) => {
     const type = steps.find(({ fileSystem }) => fileSystem.claim === claim)?.decision.type;
@@ -143,7 +145,7 @@ function restartMessages(
   if (next !== undefined) {
     const pod = `${statefulSetKey(bookStore).name}-${next.ordinal}`;
     const time = `${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)`;
-    const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
+    const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
     messages.push(`the operator restarts pod ${pod} once, not before ${time}${condition}`);
   }
   if (error !== undefined) messages.push(refusedOutcome(error).message);

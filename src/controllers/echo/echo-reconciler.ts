@@ -1,5 +1,5 @@
 import { Echo } from '../../api/index.ts';
-import { currentReady, isCurrent } from '../../runtime/controller/index.ts';
+import { currentReady, isCurrent, missingField } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
@@ -7,7 +7,6 @@ import {
   type EventRecorder,
   isControlledBy,
   keyOf,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,

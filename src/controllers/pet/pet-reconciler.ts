@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
-import { type CleanedUp, currentReady, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
+import {
+  type CleanedUp,
+  currentReady,
+  type DesiredStatus,
+  desiredStatus,
+  missingField,
+} from '../../runtime/controller/index.ts';
 import {
   type Client,
   cleanedUp,
@@ -8,7 +14,6 @@ import {
   done,
   type EventRecorder,
   finalizer,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,
@@ -372,10 +377,9 @@ async function otherPets(
 }
 
 /**
- * Chooses the pet of a Pet whose answer was lost, among those that were not there before its request. Never a pet whose id another Pet
- * has: the deletion of that Pet would delete this pet. Other Pets may wait for lost answers too. If this Pet took a pet that a later one
- * could take, and left one that the later one must not take, that one would belong to nobody. So it takes the one that most others must
- * not take.
+ * Chooses the pet of a Pet whose response was lost, among the pets that did not exist before its request. Never chooses a pet whose id
+ * another Pet has: the deletion of that Pet would delete this pet. Other Pets whose responses were lost choose later. A pet that was there
+ * before their requests is not for them, and would belong to nobody. Therefore this Pet takes the pet that most others must not take.
  */
 function ownPet(free: readonly string[], others: readonly Status[]): string | undefined {
   const taken = new Set(others.map(({ id }) => id));

@@ -1,6 +1,6 @@
 import { PodSet } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { adoptAndRelease } from '../../runtime/controller/index.ts';
+import { adoptAndRelease, missingField } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -8,7 +8,6 @@ import {
   type EventRecorder,
   isControlledBy,
   keyString,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,
@@ -97,8 +96,8 @@ export interface PodSetReconcilerOptions {
 }
 
 /**
- * Keeps the number of pods that a PodSet asks for, of its template. Before the next reconcile of a key begins, the cache has
- * observed the writes of the last one, so no reconcile creates or deletes too many pods, except after a change of leader.
+ * Keeps the number of pods that a PodSet asks for, of its template. A reconcile of a key begins only after the cache has observed the
+ * writes of the previous one. Therefore no reconcile creates or deletes too many pods, except after a change of leader.
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;
@@ -136,7 +135,7 @@ export class PodSetReconciler {
       return { reason: 'InvalidSpec', message: invalid, status: statusOf(set, this.#observedPods(set)) };
     }
     const { applier, pods: store, defaultPod } = this.#options;
-    const { claimed: pods, failures } = await this.#adoptAndRelease(set, context);
+    const { pods, failures } = await this.#adoptAndRelease(set, context);
     const state = this.#stateOf(keyString(key));
     const scaling = new Scaling({ set, pods, store, applier, client: context.client, state, defaultPod });
     await scaling.run();
@@ -157,11 +156,11 @@ export class PodSetReconciler {
   async #adoptAndRelease(
     set: PodSet,
     { client }: ReconcileContext,
-  ): Promise<{ readonly claimed: readonly Pod[]; readonly failures: Failure[] }> {
+  ): Promise<{ readonly pods: readonly Pod[]; readonly failures: Failure[] }> {
     const own = this.#options.pods.byOwner(set.metadata.uid);
     // Only its owner needs a pod that has ended.
     const labelled = [...this.#options.labelled(set)].filter(isActive);
-    const { claimed, errors } = await adoptAndRelease({
+    const { children, errors } = await adoptAndRelease({
       client,
       ownerKind: PodSet,
       owner: set,
@@ -172,7 +171,7 @@ export class PodSetReconciler {
     // After any other error the number of pods is unknown: a pod that has changed since may belong to this PodSet by now.
     const otherErrors = errors.filter((error) => !isRefusal(error));
     if (otherErrors.length > 0) throw otherErrors[0];
-    return { claimed, failures: errors.map((error) => ({ operation: 'claim', error })) };
+    return { pods: children, failures: errors.map((error) => ({ operation: 'adopt', error })) };
   }
 
   /** The pods that a reconcile would count, adoptions aside, as the cache shows them. */

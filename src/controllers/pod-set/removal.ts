@@ -5,9 +5,9 @@ import { isOutdated, isUpdated } from './pod.ts';
 const phaseOrder: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
 /**
- * The pods in the order in which a ReplicaSet would delete them (ActivePodsWithRanks in k8s.io/kubernetes/pkg/controller). These
- * criteria decide, one after the other: no node, pending, not ready, low deletion cost, many pods of the PodSet on the node, ready
- * for a short time, many restarts, young.
+ * The pods in the order in which a ReplicaSet would delete them (ActivePodsWithRanks in k8s.io/kubernetes/pkg/controller). The criteria,
+ * in this order: no node, pending, not ready, low deletion cost, many pods of the PodSet on the node, ready for a short time, many
+ * restarts, young.
  */
 export function inOrderOfRemoval(pods: readonly Pod[]): readonly Pod[] {
   const siblings = new Map<string, number>();

@@ -37,7 +37,7 @@ export interface ScalingState {
 
 /** A failed request about a pod. */
 export interface Failure {
-  readonly operation: 'create' | 'delete' | 'claim';
+  readonly operation: 'create' | 'delete' | 'adopt';
   readonly error: unknown;
 }
 
@@ -246,7 +246,7 @@ function refusalReason(failure: Failure | undefined): BlockedReason | undefined 
 
 function reasonOf({ operation, error }: Failure): BlockedReason['reason'] {
   if (operation === 'delete') return 'RemovalRefused';
-  if (operation === 'claim') return 'AdoptionRefused';
+  if (operation === 'adopt') return 'AdoptionRefused';
   return isInvalidTemplate(error) ? 'InvalidTemplate' : 'PodRefused';
 }
 

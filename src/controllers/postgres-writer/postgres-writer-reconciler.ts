@@ -1,5 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { type CleanedUp, currentReady, patchStatusIfPresent } from '../../runtime/controller/index.ts';
+import { type CleanedUp, currentReady, missingField, patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   cleanedUp,
   defineReasons,
@@ -8,7 +8,6 @@ import {
   finalizer,
   findCondition,
   keyString,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,

@@ -1,5 +1,6 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
+import { missingField } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -7,7 +8,6 @@ import {
   type EventRecorder,
   isControlledBy,
   keyOf,
-  missingField,
   type ObjectKey,
   type Outcome,
   OutcomeReporter,

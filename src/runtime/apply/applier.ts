@@ -61,9 +61,9 @@ const mustNotExist = '1';
  *
  * Guarantees:
  * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal.
- *   Exception: if the server adds defaults within an atomic field, or in an object whose kind has no known schema, the
- *   applier sends an apply that changes nothing: one for each content after a restart, and at most one per hour (of up to
- *   16,384 objects). Put these defaults into the manifest to avoid it.
+ *   Exception: the server adds defaults within an atomic field, or in an object whose kind has no known schema. Then the applier sends an
+ *   apply that changes nothing: one for each content after a restart, and at most one per hour (of up to 16,384 objects). Put these
+ *   defaults into the manifest to avoid it.
  * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
  *   per minute; an addition of a webhook to an atomic field, at most once per hour.
  * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the

@@ -55,9 +55,8 @@ export interface CacheObserver {
    */
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
-   * The cache may never reach resourceVersions of earlier responses: etcd was restored from a backup, the informer stopped,
-   * or the server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the
-   * informer are affected.
+   * The cache may never reach resourceVersions of earlier responses. Causes: etcd was restored from a backup, the informer stopped, or the
+   * server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }
@@ -65,9 +64,9 @@ export interface CacheObserver {
 /**
  * Whether an informer observes a write.
  *
- * - `watched`: the watch will deliver it: the object is in scope, or the store holds it and will see it leave the scope.
- * - `unlisted`: the object is in scope, but the informer does not run, has not listed, or the server refuses its optional
- *   kind: only the next list shows what was written.
+ * - `watched`: the watch will deliver it. The object is in scope, or the store holds it and will see it leave the scope.
+ * - `unlisted`: only the next list shows what was written. The object is in scope, but the informer does not run, has not listed, or the
+ *   server refuses its optional kind.
  * - `outOfScope`: neither.
  */
 export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
@@ -92,7 +91,7 @@ export interface MissingPermission {
   /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
-  /** When the server first and last refused, by `performance.now`, without any other answer in between. */
+  /** When the server first and last refused, by `performance.now`, with no other response in between. */
   readonly sinceMs: number;
   readonly lastMs: number;
 }
@@ -109,10 +108,9 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced, and
-   * keeps the objects that it has (none, if it was never listed); it retries at least once a minute. Default false: the
-   * informer syncs when the kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five
-   * minutes for their writes.
+   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced. It keeps the
+   * objects that it has (none, if it was never listed), and retries at least once a minute. Default false: the informer syncs when the
+   * kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five minutes for their writes.
    */
   readonly optional?: boolean;
 }
@@ -132,7 +130,7 @@ export class Informer<T extends KubeObject> {
   #observers: readonly CacheObserver[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
-  #running = false;
+  #isRunning = false;
   /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for writers. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
@@ -224,11 +222,11 @@ export class Informer<T extends KubeObject> {
    * @returns a function that removes the handler.
    */
   addHandler(handler: DeltaHandler<T>): () => void {
-    const registration: Registration<T> = { handler, active: true };
+    const registration: Registration<T> = { handler, isActive: true };
     for (const object of this.#store.list()) this.#notify(registration, { type: 'added', object }, 'list');
     this.#handlers = [...this.#handlers, registration];
     return () => {
-      registration.active = false;
+      registration.isActive = false;
       this.#handlers = this.#handlers.filter((other) => other !== registration);
     };
   }
@@ -275,7 +273,7 @@ export class Informer<T extends KubeObject> {
     const isInScope = this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
     if (!isInScope) return 'outOfScope';
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    const isListed = this.#running && partition?.resourceVersion !== undefined;
+    const isListed = this.#isRunning && partition?.resourceVersion !== undefined;
     return isListed && !(this.#options.optional && partition.refusal !== undefined) ? 'watched' : 'unlisted';
   }
 
@@ -297,12 +295,12 @@ export class Informer<T extends KubeObject> {
    * @throws Error if it runs already.
    */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#running) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
-    this.#running = true;
+    if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
+    this.#isRunning = true;
     try {
       await Promise.all([...this.#partitions.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
-      this.#running = false;
+      this.#isRunning = false;
       this.#reset(undefined);
     }
   }
@@ -349,7 +347,7 @@ export class Informer<T extends KubeObject> {
       namespace,
       reflector,
       resourceVersion: undefined,
-      synced: false,
+      hasSynced: false,
       refusal: undefined,
       isDefective: false,
     };
@@ -390,7 +388,7 @@ export class Informer<T extends KubeObject> {
       trustVersions: !wentBack,
     });
     partition.resourceVersion = resourceVersion;
-    this.#countSynced(partition);
+    this.#markSynced(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (wentBack) this.#reset(namespace);
     for (const { listed } of this.#observers) listed(namespace, startedAtMs);
@@ -403,15 +401,15 @@ export class Informer<T extends KubeObject> {
     const sinceMs = partition.refusal?.error.code === error.code ? partition.refusal.sinceMs : lastMs;
     partition.refusal = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
     // A needed kind that was listed is expected to be served again: observers keep waiting for a while, as after a broken watch.
-    if (this.#options.optional || !partition.synced) this.#reset(partition.namespace);
+    if (this.#options.optional || !partition.hasSynced) this.#reset(partition.namespace);
     if (!this.#options.optional) return;
-    this.#countSynced(partition);
+    this.#markSynced(partition);
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #countSynced(partition: Partition<T>): void {
-    if (partition.synced) return;
-    partition.synced = true;
+  #markSynced(partition: Partition<T>): void {
+    if (partition.hasSynced) return;
+    partition.hasSynced = true;
     this.#unsynced -= 1;
   }
 
@@ -440,7 +438,7 @@ export class Informer<T extends KubeObject> {
   }
 
   #notify(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin): void {
-    if (!registration.active) return;
+    if (!registration.isActive) return;
     try {
       registration.handler(delta, origin);
     } catch (error) {
@@ -475,8 +473,8 @@ interface Partition<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   resourceVersion: string | undefined;
-  /** It has completed a list, or the kind is optional and refused. */
-  synced: boolean;
+  /** True once a list is complete, or if the kind is optional and refused. */
+  hasSynced: boolean;
   /** Set while the server refuses to list or watch. */
   refusal: Refusal | undefined;
   isDefective: boolean;
@@ -484,7 +482,8 @@ interface Partition<T extends KubeObject> {
 
 interface Registration<T extends KubeObject> {
   readonly handler: DeltaHandler<T>;
-  active: boolean;
+  /** False once the handler is removed: a loop that runs meanwhile must not call it. */
+  isActive: boolean;
 }
 
 function hasReached<T extends KubeObject>(partition: Partition<T> | undefined, resourceVersion: string): boolean {

@@ -118,8 +118,8 @@ const pageSize = 250;
 const maxBrokenStreams = 2;
 
 /**
- * No backoff if the watch was open for at least this long (the connection worked), or if the last list is at least this old
- * (the 410 is not about a fresh list).
+ * There is no backoff after a watch that was open for at least this long, because the connection worked. There is none after a 410 if the
+ * last list is at least this old.
  */
 const minHealthyMs = 1000;
 
@@ -131,8 +131,8 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
 
 /**
  * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
- * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has
- * expired (410), or is ahead of the server because etcd was restored from a backup; meanwhile the target keeps what it holds.
+ * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has expired (410), or is ahead
+ * of the server because etcd was restored from a backup. Meanwhile the target keeps what it holds.
  *
  * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
  * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has
@@ -289,7 +289,7 @@ export class Reflector<T extends KubeObject> {
     else this.#log.warn(details, 'list or watch failed: trying again');
   }
 
-  /** Asks for a list without a resourceVersion, which a server answers only when it is up to date with etcd. */
+  /** Requests a list without a resourceVersion. The server responds only when it is up to date with etcd. */
   async #verify(state: State & { readonly type: 'verify' }, signal: AbortSignal): Promise<void> {
     const { resourceVersion } = state;
     const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
@@ -387,13 +387,12 @@ export class Reflector<T extends KubeObject> {
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;
         if (initial !== undefined) {
-          const end = events.findIndex((event) => initial?.add(event));
-          const resourceVersion = events[end]?.object.metadata.resourceVersion;
-          if (resourceVersion === undefined) continue;
-          this.#listed(initial.objects, resourceVersion, openedAtMs);
-          advanceTo(resourceVersion);
+          const end = initial.takeUntilEnd(events);
+          if (end === undefined) continue;
+          this.#listed(initial.objects, end.resourceVersion, openedAtMs);
+          advanceTo(end.resourceVersion);
           initial = undefined;
-          events = events.slice(end + 1);
+          events = end.laterEvents;
         }
         const last = events.at(-1);
         if (last === undefined) continue;
@@ -453,7 +452,7 @@ const isNotServedOrForbidden = (error: unknown): error is ApiError =>
 const isInitializing = (error: unknown): boolean =>
   error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
-/** No server answered, a proxy answered in its place, or the error is a defect: then the version is checked needlessly. */
+/** True without a response from the API server (a proxy's 502–504 included). A defect also counts; that costs one needless check. */
 const isFailedConnection = (error: unknown): boolean =>
   !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 

@@ -7,7 +7,7 @@ interface Names {
 /**
  * Replaces each part of `object` by the same part of `reference` if the two are equal. Returns `reference` if all parts are
  * equal, otherwise `object`. Objects of one kind, and two states of one object, have much in common (images, security contexts,
- * labels): a Job that shares with another Job takes half the memory. `object` must be freshly parsed; both are readonly
+ * labels). A Job that shares with another Job takes half the memory. `object` must be freshly parsed; both are readonly
  * afterwards.
  */
 export function share<T extends { readonly metadata: Names }>(object: T, reference: T | undefined): T {

@@ -121,9 +121,9 @@ export const isUnauthorized = (error: unknown): error is ApiError =>
 const refusalCodes: readonly number[] = [400, 403, 413, 422];
 
 /**
- * The server does not accept an object: a field is invalid, a quota, a policy or a webhook denies it, a permission is
- * missing, or a required webhook cannot be called. The server may accept the object later, when the cause is gone. An
- * error because the namespace is being deleted is not a refusal.
+ * The server does not accept an object. Causes: an invalid field, a quota, a policy, a webhook that denies it or cannot be called, a
+ * missing permission. The server may accept the object later, when the cause is gone. An error because the namespace is being deleted is
+ * not a refusal.
  */
 export const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError &&

@@ -188,9 +188,9 @@ export interface RequestScope {
 /**
  * Reads and writes objects of the API server, typed by kind, without a cache.
  *
- * Every method throws {@link ApiError} if the server responds with an error, the connection's error (NoResponseError for
- * `createClient`) if there is no response, and TypeError, before it sends anything, if the key does not fit the kind's
- * scope. Each implementation documents which requests it retries.
+ * Every method throws {@link ApiError} if the server responds with an error. Without a response it throws the connection's error
+ * (NoResponseError for `createClient`). If the key does not fit the kind's scope, it throws a TypeError before it sends anything. Each
+ * implementation documents which requests it retries.
  */
 export interface Client {
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T>;

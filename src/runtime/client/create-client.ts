@@ -35,7 +35,7 @@ export interface ConnectedClient extends Client {
  * An operator has a client already: `ReconcileContext.client` in a reconcile, `Operator.client` elsewhere.
  *
  * @example
- * const client = createClient(await connect({ environment: process.env }), { fieldManager: 'greeter' });
+ * const client = createClient(await connect({ kubeconfigPath: undefined, environment: process.env }), { fieldManager: 'greeter' });
  * const pods = await client.list(Pod, { namespace: 'default' });
  * await client.close();
  */

@@ -9,7 +9,7 @@ import {
 } from '../kind/index.ts';
 
 /** Options of {@link adoptAndRelease}. */
-export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject> {
+export interface AdoptionOptions<Owner extends KubeObject, Child extends KubeObject> {
   /** The client of the reconcile. */
   readonly client: Client;
   readonly ownerKind: Kind<Owner>;
@@ -22,9 +22,9 @@ export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject
 }
 
 /** The result of {@link adoptAndRelease}. */
-export interface Claim<Child extends KubeObject> {
+export interface AdoptionResult<Child extends KubeObject> {
   /** The owner's children that match. Adopted ones are as the API server returned them. */
-  readonly claimed: readonly Child[];
+  readonly children: readonly Child[];
   /**
    * Errors of failed adoptions and releases; every child was tried. `isConflict` if a child changed since it was read: the
    * next event or the retry decides whether it belongs to the owner. A deleted child is not an error.
@@ -37,18 +37,18 @@ export interface Claim<Child extends KubeObject> {
  * (removes it), as kube-controller-manager does (pkg/controller/controller_ref_manager.go).
  *
  * Never takes a child from another controller. An owner that is being deleted adopts and releases nothing, and a child
- * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server: if the store is
- * stale and the owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid
- * and resourceVersion of the child, so that it changes neither a recreated child nor another's owner reference.
+ * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server. If the store is stale and the
+ * owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid and resourceVersion of the
+ * child, so that it changes neither a recreated child nor another's owner reference.
  *
  * @throws whatever the client throws when the owner is read.
  */
 export async function adoptAndRelease<Owner extends KubeObject, Child extends KubeObject>(
-  options: ClaimOptions<Owner, Child>,
-): Promise<Claim<Child>> {
+  options: AdoptionOptions<Owner, Child>,
+): Promise<AdoptionResult<Child>> {
   const { owner, candidates, matches } = options;
-  const leaving = owner.metadata.deletionTimestamp !== undefined;
-  const claimed: Child[] = [];
+  const isOwnerLeaving = owner.metadata.deletionTimestamp !== undefined;
+  const children: Child[] = [];
   const errors: unknown[] = [];
   const collect = (error: unknown): undefined => void errors.push(error);
   let mayAdopt: boolean | undefined;
@@ -57,16 +57,16 @@ export async function adoptAndRelease<Owner extends KubeObject, Child extends Ku
     const controller = controllerOf(child);
     if (controller !== undefined && controller.uid !== owner.metadata.uid) continue;
     if (controller !== undefined && matches(child)) {
-      claimed.push(child);
+      children.push(child);
     } else if (controller !== undefined) {
-      if (!leaving) await release(options, child).catch(collect);
-    } else if (!leaving && isAdoptable(owner, child) && matches(child)) {
+      if (!isOwnerLeaving) await release(options, child).catch(collect);
+    } else if (!isOwnerLeaving && isAdoptable(owner, child) && matches(child)) {
       mayAdopt ??= await isAlive(options);
       const adopted = mayAdopt ? await adopt(options, child).catch(collect) : undefined;
-      if (adopted !== undefined) claimed.push(adopted);
+      if (adopted !== undefined) children.push(adopted);
     }
   }
-  return { claimed, errors };
+  return { children, errors };
 }
 
 /** An owner reference must not cross namespaces. */
@@ -78,7 +78,7 @@ async function isAlive<Owner extends KubeObject, Child extends KubeObject>({
   client,
   ownerKind,
   owner,
-}: ClaimOptions<Owner, Child>): Promise<boolean> {
+}: AdoptionOptions<Owner, Child>): Promise<boolean> {
   try {
     const { uid, deletionTimestamp } = (await client.getMetadata(ownerKind, keyOf(owner))).metadata;
     return uid === owner.metadata.uid && deletionTimestamp === undefined;
@@ -89,7 +89,7 @@ async function isAlive<Owner extends KubeObject, Child extends KubeObject>({
 }
 
 function adopt<Owner extends KubeObject, Child extends KubeObject>(
-  options: ClaimOptions<Owner, Child>,
+  options: AdoptionOptions<Owner, Child>,
   child: Child,
 ): Promise<Child | undefined> {
   const reference = controllerReference(options.ownerKind, options.owner);
@@ -98,7 +98,7 @@ function adopt<Owner extends KubeObject, Child extends KubeObject>(
 }
 
 async function release<Owner extends KubeObject, Child extends KubeObject>(
-  options: ClaimOptions<Owner, Child>,
+  options: AdoptionOptions<Owner, Child>,
   child: Child,
 ): Promise<void> {
   await setReferences(options, child, referencesToOthers(options.owner, child));
@@ -109,7 +109,7 @@ const referencesToOthers = (owner: KubeObject, child: KubeObject): readonly Owne
 
 /** Undefined if the child no longer exists. */
 async function setReferences<Owner extends KubeObject, Child extends KubeObject>(
-  { client, childKind }: ClaimOptions<Owner, Child>,
+  { client, childKind }: AdoptionOptions<Owner, Child>,
   child: Child,
   ownerReferences: readonly OwnerReference[],
 ): Promise<Child | undefined> {

@@ -15,7 +15,7 @@ import type {
   ReconcileOutcome,
   UnfinishedKey,
 } from '../observability/index.ts';
-import { type Cause, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { EventCauses } from './event-causes.ts';
 import { LazyLog } from './lazy-log.ts';
@@ -39,9 +39,8 @@ export interface ReconcileContext {
   /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
   readonly client: Client;
   /**
-   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is
-   * lost, the requests of `client` fail at once, but this signal is not aborted: guard other systems by the signal of the
-   * elector's fence too.
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is lost, the
+   * requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the elector's fence.
    */
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
@@ -86,7 +85,7 @@ export interface ControllerOptions<
   readonly watches?: readonly Watch[];
   /** Sources of keys other than watches; see {@link KeySource}. */
   readonly sources?: readonly KeySource[];
-  /** Which changes of its own kind enqueue the key. For example `or(generationChanged, labelsChanged)`. Default: all. */
+  /** Which changes of its own kind enqueue the key. For example `predicates.or(predicates.generationChanged, predicates.labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
   /** Options of the informer of its own kind; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
@@ -309,7 +308,7 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  async #reconcileOne(key: string, queued: ReturnType<WorkQueue['processing']>, runSignal: AbortSignal): Promise<void> {
+  async #reconcileOne(key: string, queued: DequeuedKey | undefined, runSignal: AbortSignal): Promise<void> {
     const log = new LazyLog(this.#log, key);
     const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
@@ -317,23 +316,24 @@ export class Controller<T extends KubeObject> {
     this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
-    let thrown: unknown;
+    /** What `reconcile` threw, or the error of its result `retry`. */
+    let failure: unknown;
     const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
       if (timer?.timedOut()) throw signal.reason;
-      if (result.type === 'retry') thrown = result.error;
+      if (result.type === 'retry') failure = result.error;
       end = this.#handleResult(key, result, log);
     } catch (error) {
-      thrown = error;
+      failure = error;
       end = this.#handleError(key, error, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
       timer?.stop();
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
+      trace?.ended(end.outcome, end.failure, failure, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }
 

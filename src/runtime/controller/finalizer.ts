@@ -68,14 +68,14 @@ export interface FinalizerOptions<T extends KubeObject> {
  */
 export async function finalizer<T extends KubeObject>(options: FinalizerOptions<T>): Promise<Result> {
   const { object, name, apply, cleanup } = options;
-  const present = object.metadata.finalizers?.includes(name) ?? false;
+  const hasFinalizer = object.metadata.finalizers?.includes(name) ?? false;
   if (object.metadata.deletionTimestamp === undefined) {
-    const guarded = present
+    const guarded = hasFinalizer
       ? object
       : await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);
     return guarded === undefined ? done : apply(guarded);
   }
-  if (!present) return done;
+  if (!hasFinalizer) return done;
   const result = await cleanup(object);
   if (result.type !== 'cleanedUp') return result;
   await removeAfterCleanup(options);

@@ -1,21 +1,35 @@
 /**
  * `@echoperator/runtime/controller`: parts of a controller that only some controllers need.
  *
- * Import this entry to adopt objects (`adoptAndRelease`), to write a status without an `OutcomeReporter` (`desiredStatus`,
- * `patchStatusIfPresent`), to enqueue keys from outside the cluster (`KeySource`), to write a `Watch` of your own, or to name
- * the types of the options that the root entry takes.
+ * Import this entry for one of these:
+ *
+ * - Adopt objects: `adoptAndRelease`.
+ * - Write a status without an `OutcomeReporter`: `desiredStatus`, `patchStatusIfPresent`.
+ * - Compare quantities such as `2Gi`: `compareQuantities`.
+ * - Find a required field that an older object lacks: `missingField`.
+ * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
+ * - Name the types of the options that the root entry takes.
  */
 export type { ApplyChildOptions } from '../apply/applier.ts';
 export { compareQuantities } from '../apply/quantity.ts';
 export type { DesiredCondition } from '../kind/condition.ts';
+export {
+  type CustomObject,
+  type KindDefinition,
+  missingField,
+  type PrinterColumn,
+  type ScaleSubresource,
+  type StandardStatus,
+} from '../kind/define-kind.ts';
 export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
+export { NotStructuralError } from '../kind/structural-schema.ts';
 export type { ControllerHandle } from '../manager/manager.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
-export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
+export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
-export type { FailedReconciles } from './controller.ts';
+export type { ControllerOptions, FailedReconciles } from './controller.ts';
 export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
   commonReasons,

@@ -149,7 +149,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
- *   reason has `recordsMessageChanges`. If the status write has no answer, they follow when a later reconcile of the process
+ *   reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of the process
  *   reads the written status.
  * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and the message names the
  *   last error without its own message; see {@link commonReasons}. A reason that asks a person to act (`Warning`) of the same
@@ -181,7 +181,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
   readonly #reasons: Reasons<R | CommonReason>;
-  /** By uid: the Events of the last status write without an answer. Oldest first. */
+  /** By uid: the Events of the last status write without a response. Oldest first. */
   readonly #unanswered = new Map<
     string,
     { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
@@ -222,10 +222,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Reports an outcome.
+   * Reports an outcome. A deleted object is not an error.
    *
    * @returns the result for the reconcile to return.
-   * A deleted object is not an error.
    *
    * @throws
    * - `outcome.error`, unless it is a refusal.
@@ -298,7 +297,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     context.client.trace?.reported(outcome.reason);
     this.#recordUnanswered(object, context);
     const own = outcome.event === undefined ? [] : [outcome.event];
-    const all = this.#isReasonChange(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
+    const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
     try {
       const isWritten = (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
       if (isWritten) this.#unanswered.delete(object.metadata.uid);
@@ -370,7 +369,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return typeof error === 'object' && error !== null && this.#reported.has(error);
   }
 
-  #isReasonChange(object: T, { reason, message }: AnyOutcome<R, T>): boolean {
+  #shouldRecordEvent(object: T, { reason, message }: AnyOutcome<R, T>): boolean {
     const { recordsMessageChanges = false } = this.#reasons[reason];
     const before = findCondition(object.status?.conditions, 'Ready');
     return before?.reason !== reason || (recordsMessageChanges && before.message !== message);
@@ -388,7 +387,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     this.#unanswered.set(uid, { ready, events });
   }
 
-  /** Records the Events of a status write without an answer, if the object shows that it was stored. */
+  /** Records the Events of a status write without a response, if the object shows that it was stored. */
   #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
     const { uid } = object.metadata;
     const unanswered = this.#unanswered.get(uid);
@@ -411,7 +410,7 @@ const failureMessage = (error: unknown, failed: ReconcileContext['failed']): str
     ? `the reconcile has failed and is not retried: ${summarizeError(error)}`
     : `reconciles have failed since ${failed.since.toISOString()}: ${summarizeError(error)}`;
 
-/** Limits the memory for objects that were deleted after a status write without an answer. */
+/** Limits the memory for objects that were deleted after a status write without a response. */
 const maxUnanswered = 1000;
 
 /** Not itself a refusal: {@link OutcomeReporter.reconcile} would convert it, and write another status. */

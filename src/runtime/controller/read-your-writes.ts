@@ -56,7 +56,7 @@ interface WatchMinimums {
 interface Queued {
   /** Why it was enqueued. */
   readonly causes: readonly Cause[];
-  /** When the earliest event came that no reconcile has followed, by `performance.now`. */
+  /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
 }
 
@@ -70,7 +70,7 @@ interface Deferral {
 
 const relist: Cause = { type: 'relist' };
 
-/** @param eventAtMs when an event of the deferred key came, by `performance.now`. */
+/** @param eventAtMs time of the earliest event that no reconcile has handled yet, by `performance.now`. */
 type Enqueue = (key: string, cause: Cause, eventAtMs: number | undefined) => void;
 
 /** Options of {@link ReadYourWrites}. */
@@ -88,22 +88,30 @@ export interface ReadYourWritesOptions {
 }
 
 /**
- * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
- * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
- * until the cache no longer holds the uid, or shows it terminating; after the last finalizer's removal, until it is gone. A read from the API server also sets a minimum, because
- * it may show a write whose response was lost. A write that is refused because the object is not as the cache shows it
- * (Conflict, AlreadyExists) is followed by such a read, because the watch may have died silently; so is an update without a response.
+ * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. Each write sets a
+ * minimum. A key with a minimum is deferred when it is dequeued. It waits until the caches have observed all its minimums, and all its
+ * requests have a response.
  *
- * Guarantees:
- * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed and all its requests are answered.
- * - Setting a minimum does not enqueue the key, unless the watch was listed while the request was in flight. An observed
- *   minimum is removed.
- * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
- *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
- * - A key waits for a bounded time unless list and watch fail with errors other than a refusal. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
- *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
- *   If the server refuses the watch for 30 such times (5 minutes, as the expectations of Kubernetes' own controllers), the
- *   minimum is dropped.
+ * **What sets a minimum**
+ * - The response to a write sets the resourceVersion that the cache must reach. Only objects that an informer watches count.
+ * - A deletion has no resourceVersion. The cache must no longer hold the uid, or show it terminating. After a write that removes the last
+ *   finalizer, it must no longer hold the uid.
+ * - A `get` from the API server sets one too, because it may show a write whose response was lost.
+ * - After a Conflict, an AlreadyExists, or an update without a response, this class reads the object: the watch may have died
+ *   silently.
+ *
+ * **What removes it**
+ * - The cache observes it, or a list began after the write.
+ * - A reset: the cache may never reach the version.
+ * - The API server refuses the watch for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
+ * - If a minimum is not observed within `timeoutMs`, the watch is replaced by one that resumes, then by one that lists.
+ *   Therefore a key waits for a bounded time, unless list and watch fail with errors other than a refusal.
+ *
+ * **What enqueues the key**
+ * - The last minimum of a deferred key is removed, and no request is in flight.
+ * - A list or a reset of a watch on which the key has a minimum; also a list while a write of the key is in flight. An object that
+ *   was created and deleted between two lists causes no event.
+ * - A list, if the key made a write that the cache could not observe, or whose minimum was given up.
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
@@ -114,7 +122,7 @@ export class ReadYourWrites {
   readonly #watchReplaced: (resource: string) => void;
   /** By key: how many of its minimums are not observed. */
   readonly #unobserved = new Map<string, number>();
-  /** By key: how many of its requests have no answer yet. */
+  /** By key: how many of its requests have no response yet. */
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
   readonly #deferred = new Map<string, Deferral>();
@@ -137,7 +145,7 @@ export class ReadYourWrites {
   }
 
   /**
-   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. The key is
+   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no response yet. The key is
    * enqueued when they have. Returns whether it was deferred.
    */
   defer(key: string, queued?: Queued): boolean {
@@ -222,11 +230,11 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobserved.has(key)) this.#resume(key, 'answered');
+    if (!this.#unobserved.has(key)) this.#enqueueDeferred(key, 'answered');
   }
 
   /** Enqueues the key if it is deferred. */
-  #resume(key: string, how: ObservedCause['how'], kind?: string): void {
+  #enqueueDeferred(key: string, how: ObservedCause['how'], kind?: string): void {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
@@ -266,10 +274,10 @@ export class ReadYourWrites {
           if (changedNamespace === namespace) this.#afterList(watch, startedAtMs);
         },
         reset: (changedNamespace) => {
-          // Every minimum is older than the reset.
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
           if (!isAffected) return;
           for (const { key } of watch.minimums) watch.enqueueAtNextList.add(key);
+          // Removes every minimum: the cache may never reach its version.
           this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
         },
       });
@@ -321,7 +329,7 @@ export class ReadYourWrites {
         this.#addDeletionMinimum(key, kind, metadata, { uid: metadata.uid, observedAt: 'gone' }, sentAtMs);
       }
     }
-    // Some kinds answer a finished delete with the object's last version.
+    // For some kinds, the response to a finished delete is the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
       const deletion: Deletion = { uid: object?.metadata.uid ?? uid, observedAt: 'terminating' };
       this.#addDeletionMinimum(key, kind, request.key, deletion, sentAtMs);
@@ -393,15 +401,15 @@ export class ReadYourWrites {
     for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
-  /** Removes the minimums of the watch that are observed or older than `timeMs`, and enqueues each key that had a minimum. */
-  #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
+  /** Enqueues each key with a minimum on the watch. Removes the minimums that are observed or older than the list. */
+  #afterListOrReset(watch: WatchMinimums, listStartedAtMs: number): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
     const keys = new Map(minimums.map(({ key }) => [key, this.#deferred.get(key)?.eventAtMs]));
     // Each key is enqueued once, below, not also when its last minimum is removed.
     for (const key of keys.keys()) this.#deferred.delete(key);
     for (const minimum of minimums) {
-      if (minimum.sinceMs < timeMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
+      if (minimum.sinceMs < listStartedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
     for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
@@ -415,8 +423,8 @@ export class ReadYourWrites {
       return;
     }
     this.#unobserved.delete(key);
-    // A request in flight may set another minimum: its answer resumes the key.
-    if (!this.#inFlight.has(key)) this.#resume(key, how, watch.informer.kind.kind);
+    // A request in flight may set another minimum: its response enqueues the key.
+    if (!this.#inFlight.has(key)) this.#enqueueDeferred(key, how, watch.informer.kind.kind);
   }
 
   #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {

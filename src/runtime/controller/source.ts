@@ -13,8 +13,8 @@ import type { Enqueue } from './watch.ts';
  * - Either it calls `enqueue`, also after it has returned.
  * - Or it returns an async iterable of keys, such as a generator. When the controller stops, `return()` is called on it.
  *
- * If the function or its iterable throws or rejects, this is logged and the function is called again after a pause (0.8 s,
- * doubling to 30 s, with ±50 % jitter, and from 0.8 s again after it has run for a minute). A source that ends is not called again.
+ * If the function or its iterable throws or rejects, this is logged, and the function is called again after a pause. The pause is 0.8 s and
+ * doubles up to 30 s, with ±50 % jitter; it is 0.8 s again after the function has run for a minute. A source that ends is not called again.
  *
  * @example
  * sources: [(enqueue, signal) => {

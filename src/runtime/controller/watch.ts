@@ -21,7 +21,7 @@ export type Enqueue = (
   key: ObjectKey,
   options?: {
     readonly priority?: Priority;
-    /** A watch delivers a change that concerns the key, now. For the metric of the time until its reconcile has ended. */
+    /** True if a watch event caused this add. The metric of an event's latency counts from it. */
     readonly isEvent?: boolean;
   },
   cause?: Cause,
@@ -157,9 +157,9 @@ export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
   owners.addIndex(index, (owner) => childKeys(owner).map(keyString));
   const ownersOf = (key: ObjectKey): readonly Owner[] => [...owners.store.byIndex(index, keyString(key))];
   const keysOf = (delta: Delta<Child>): readonly ObjectKey[] => {
-    const found = ownersOf(keyOf(delta.object));
-    for (const owner of found) observe?.(owner, delta);
-    return found.map(keyOf);
+    const owners = ownersOf(keyOf(delta.object));
+    for (const owner of owners) observe?.(owner, delta);
+    return owners.map(keyOf);
   };
   return { ...watches(child, keysOf, filter), ownersOf };
 }
@@ -167,8 +167,9 @@ export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
 const hasNewController = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;
 
-const found = { priority: 'low' } as const;
-const live = { isEvent: true } as const;
+const foundByList = { priority: 'low' } as const;
+const watchEvent = { isEvent: true } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const enqueueOptionsOf = (origin: DeltaOrigin): Parameters<Enqueue>[1] => (origin === 'list' ? found : live);
+export const enqueueOptionsOf = (origin: DeltaOrigin): Parameters<Enqueue>[1] =>
+  origin === 'list' ? foundByList : watchEvent;

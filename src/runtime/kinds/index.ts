@@ -5,8 +5,8 @@
  * They are the resources of all stable versions, such as `v1`; where a group has several, of the newest one. `Event` is the
  * kind of events.k8s.io, in which controllers report; `CoreEvent` is that of the core group.
  *
- * Declare a kind with `builtInKind` for another version (`v1beta1`, or `v1` of autoscaling), for some fields of the type
- * only, or for a kind that somebody else's CustomResourceDefinition adds. Declare a kind of your own with `defineKind`.
+ * Declare other versions (`v1beta1`, or `v1` of autoscaling), and kinds of somebody else's CustomResourceDefinition, with `builtInKind`. It
+ * also declares a kind with some fields of the type only. Declare a kind of your own with `defineKind`.
  *
  * @example
  * import { ConfigMap } from '@echoperator/runtime/kinds';

@@ -10,9 +10,9 @@ const checkIntervalMs = 1000;
  * successful renewal was *sent*. Other candidates count from when they observed that renewal, which is later. A closed
  * fence never reopens.
  *
- * The elapsed time is the larger of what the monotonic clock and the wall clock say: the first stands still in a
- * suspended machine, the second may be set back. The fence reads both at each request, so that a process that was
- * stopped, or whose event loop was blocked, begins no request afterwards, even if its timers have not fired yet.
+ * The elapsed time is the larger of the monotonic and the wall clock's. The first stands still in a suspended machine; the second may be
+ * set back. The fence reads both at each request. Therefore a process that was stopped or blocked begins no request afterwards, even if
+ * its timers have not fired yet.
  */
 export class Fence implements Gate {
   readonly #renewDeadlineMs: number;

@@ -136,8 +136,8 @@ export class LeaseKeeper {
   }
 
   /**
-   * Reads the Lease after a Conflict, and renews it if this candidate still holds it: somebody may have labelled or
-   * deleted it, or the response to a renewal was lost. If another candidate holds the Lease, closes the fence.
+   * Reads the Lease after a Conflict, and renews it if this candidate still holds it. Somebody may have labelled or deleted it, or the
+   * response to a renewal was lost. If another candidate holds the Lease, closes the fence.
    *
    * @throws the error itself if it is no Conflict; whatever the client throws.
    */
@@ -179,9 +179,9 @@ export class LeaseKeeper {
   }
 
   /**
-   * The wall clock, advanced at least as far as the monotonic clock since the previous claim. client-go tells renewals apart by
-   * the whole second of renewTime (LeaderElectionRecord in k8s.io/client-go/tools/leaderelection/resourcelock): it would
-   * take the Lease from a leader whose wall clock stands still or is set back to the same second again.
+   * The wall clock, advanced at least as far as the monotonic clock since the previous claim. client-go tells renewals apart by the whole
+   * second of renewTime (LeaderElectionRecord in k8s.io/client-go/tools/leaderelection/resourcelock). It would take the Lease from a
+   * leader whose wall clock stands still, or is set back to the same second again.
    */
   #renewTime({ monotonicMs, wallMs }: Instant): Date {
     const last = this.#lastClaim;

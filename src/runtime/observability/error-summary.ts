@@ -15,8 +15,8 @@ const fieldPattern = /^[\w.[\]/-]{1,200}$/;
 const maxParts = 3;
 
 /**
- * Summarizes an error without its message, which may quote values of a spec, SQL literals or secrets: class and code; for
- * the API server's also its reason, the fields that it names, and the quota, webhook or policy that denies the request.
+ * Summarizes an error without its message, which may quote values of a spec, SQL literals or secrets. The summary has the class and the
+ * code. For an error of the API server it also has the reason, the named fields, and the quota, webhook or policy that denies the request.
  * Every part is a name or a code by its form; anything else is left out.
  */
 export function summarizeError(error: unknown): string {

@@ -42,8 +42,8 @@ export interface ReconcileObserver {
 }
 
 /**
- * Why a candidate could take the Lease: nobody had it yet (`absence`), its holder gave it back (`release`), crashed (`crash`) or did not
- * renew it in time (`expiry`), or the answer to an own claim was lost (`ownClaim`).
+ * Why a candidate could take the Lease. Nobody had it yet (`absence`); its holder released it (`release`), crashed (`crash`) or did not
+ * renew it in time (`expiry`); the response to its own acquisition was lost (`ownClaim`).
  */
 export type TakeoverReason = 'absence' | 'release' | 'crash' | 'expiry' | 'ownClaim';
 

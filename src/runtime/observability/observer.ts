@@ -22,7 +22,7 @@ export interface AwaitedWrite {
   readonly object: string;
   /** The resourceVersion that the cache must reach. Undefined: it must show that the object is gone. */
   readonly version: string | undefined;
-  /** When it was answered, by `performance.now`. */
+  /** When its response arrived, by `performance.now`. */
   readonly sinceMs: number;
 }
 

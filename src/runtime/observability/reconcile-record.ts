@@ -33,7 +33,7 @@ export class RecordedStep implements RequestTrace {
   /** The fields that a patch sets, or whose differences an apply removes. */
   readonly paths: string | undefined;
   readonly sentAtMs: number;
-  /** Undefined while the request has no answer. */
+  /** Undefined while the request has no response. */
   endedAtMs: number | undefined;
   /** The HTTP status of an error response; 200 for any success; 0 without a response. */
   code = 0;
@@ -258,8 +258,8 @@ export class RecordedKey implements Linked<RecordedKey> {
   }
 
   /**
-   * Drops the oldest dull reconcile, or else the oldest, but not the last: a write causes events, and what they cause is less
-   * telling than the write. Returns the freed bytes.
+   * Drops the oldest dull reconcile, or else the oldest, but not the last. A reconcile that wrote explains more than those that its events
+   * caused. Returns the freed bytes.
    */
   #drop(): number {
     const quiet = this.reconciles.findIndex(({ isDull }) => isDull);

@@ -16,8 +16,8 @@ export interface EventCause {
 export interface ObservedCause {
   readonly type: 'observed';
   /**
-   * Why the key may run: the caches have observed its writes, its requests are answered, or the wait was given up because
-   * the server refuses the watch.
+   * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), or the server refuses
+   * the watch (`gaveUp`).
    */
   readonly how: 'observed' | 'answered' | 'gaveUp';
   /** The kind whose cache the key waited for last. Undefined if `how` is `answered`. */

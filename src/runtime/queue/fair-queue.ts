@@ -10,7 +10,7 @@ export type Priority = 'normal' | 'low';
 export class QueueItem implements Linked<QueueItem> {
   readonly key: string;
   priority: Priority;
-  /** By performance.now. */
+  /** By `performance.now`. */
   readonly addedAtMs: number;
   /** Why it was added first; if it was deferred, also why. */
   cause: Cause | undefined;
@@ -18,7 +18,7 @@ export class QueueItem implements Linked<QueueItem> {
   furtherCauses: readonly Cause[] | undefined;
   /** How many times it was added again while it waited. Adds during its last reconcile count once per cause. */
   furtherAdds = 0;
-  /** When the earliest event came that no reconcile of the key has followed, by `performance.now`. */
+  /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   eventAtMs: number | undefined;
   previous: QueueItem | undefined;
   next: QueueItem | undefined;

@@ -1,7 +1,8 @@
-/** The work queue: which keys wait, which are being worked on, which are to be tried again and when. */
+/** The work queue: the keys that wait, the keys that workers have, and when each failed key is retried. */
 export type { Cause, EventCause, ObservedCause, PlainCause } from './cause.ts';
 export type { Priority } from './fair-queue.ts';
 export {
+  type DequeuedKey,
   type KeyState,
   type QueueObserver,
   type RetryOptions,

@@ -42,9 +42,9 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority;
-  /** A watch delivers a change that concerns the key, now. */
+  /** True if a watch event caused this add. */
   readonly isEvent?: boolean;
-  /** When such a change came that no reconcile of the key has followed, by `performance.now`. */
+  /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
 }
 
@@ -69,6 +69,12 @@ export interface FailuresInARow {
   /** When the first one ended. */
   readonly since: Date;
 }
+
+/** A key as it was dequeued: why and when it was added. */
+export type DequeuedKey = Pick<
+  QueueItem,
+  'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'
+>;
 
 /** Where a key is in the queue. Times are by `performance.now`. */
 export interface KeyState {
@@ -106,14 +112,14 @@ export class WorkQueue {
   readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
   readonly #addedWhileProcessing = new Map<string, Priority>();
-  /** When the first event came while a worker had the key, by `performance.now`. */
+  /** Time of the first event while a worker had the key, by `performance.now`. */
   readonly #eventsWhileProcessing = new Map<string, number>();
   /** Why they were added, if causes were given. */
   readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, FailuresInARow>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
-  #closed = false;
+  #isClosed = false;
 
   /** @throws RangeError if `retriesPerSecond` or `retryBurst` allows no retry. */
   constructor(options: WorkQueueOptions = {}) {
@@ -133,7 +139,7 @@ export class WorkQueue {
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     if (this.#processing.has(key)) {
       this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
       if (isEvent && !this.#eventsWhileProcessing.has(key)) this.#eventsWhileProcessing.set(key, performance.now());
@@ -156,7 +162,7 @@ export class WorkQueue {
     }
     this.#observer.added?.();
     const nowMs = performance.now();
-    this.#wait(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
+    this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -170,7 +176,7 @@ export class WorkQueue {
     { priority = 'normal' }: { readonly priority?: Priority } = {},
     cause: Cause = requeue,
   ): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     this.#observer.retried?.();
     const dueMs = performance.now() + delayMs;
     const pending = this.#timers.get(key);
@@ -190,7 +196,7 @@ export class WorkQueue {
    * rate limit for all retries may prolong it. The key keeps the priority at which it was dequeued.
    */
   addRateLimited(key: string): void {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     const { count, since } = this.#failures.get(key) ?? { count: 0, since: new Date() };
     this.#failures.set(key, { count: count + 1, since });
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
@@ -205,9 +211,7 @@ export class WorkQueue {
   }
 
   /** A key that a worker has, as it was dequeued. */
-  processing(
-    key: string,
-  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'> | undefined {
+  processing(key: string): DequeuedKey | undefined {
     return this.#processing.get(key);
   }
 
@@ -246,7 +250,7 @@ export class WorkQueue {
   /** Resolves with the next key, or with undefined once the queue is closed. Return the key with {@link done}. */
   async next(): Promise<string | undefined> {
     for (;;) {
-      if (this.#closed) return undefined;
+      if (this.#isClosed) return undefined;
       const item = this.#dequeue();
       if (item !== undefined) return item.key;
       await new Promise<void>((resolve) => this.#idleWorkers.push(resolve));
@@ -269,7 +273,7 @@ export class WorkQueue {
 
   /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#waiting.clear();
     this.#queues = { normal: new FairQueue(), low: new FairQueue() };
     this.#reportDepth('normal');
@@ -283,17 +287,17 @@ export class WorkQueue {
     for (const wake of this.#idleWorkers.splice(0)) wake();
   }
 
-  #wait(waiting: QueueItem): void {
-    this.#waiting.set(waiting.key, waiting);
-    this.#queues[waiting.priority].push(waiting);
-    this.#reportDepth(waiting.priority);
+  #enqueue(item: QueueItem): void {
+    this.#waiting.set(item.key, item);
+    this.#queues[item.priority].push(item);
+    this.#reportDepth(item.priority);
   }
 
   #raise(waiting: QueueItem): void {
     this.#queues.low.delete(waiting);
     this.#reportDepth('low');
     waiting.priority = 'normal';
-    this.#wait(waiting);
+    this.#enqueue(waiting);
   }
 
   #dequeue(): QueueItem | undefined {

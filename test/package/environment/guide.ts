@@ -8,7 +8,8 @@ const blocks = codeBlocks(guide);
 const inLanguage = (wanted: string, of = blocks): readonly string[] =>
   of.filter(({ language }) => language === wanted).map(({ text }) => text);
 
-const [greeter = '', secondChild = '', pods = '', finalizer = '', election = '', guarded = ''] = inLanguage('ts');
+const [greeter = '', secondChild = '', rolledOut = '', pods = '', finalizer = '', election = '', guarded = ''] =
+  inLanguage('ts');
 
 const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
@@ -27,12 +28,16 @@ const withFinalizer = greeter
   .replace(/^ {2}NameTaken: .*\n/m, (line) => `${line}  ${phoneBookDown},\n`);
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
-const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
+/** Port 0 is any free port: the machine may use the guide's. */
+const electionSetup = electionStatements.join('\n\n').replace('port: 8080', 'port: 0');
+const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionSetup)}`;
 const phoneBook = `declare const phoneBook: {
   add(uid: string, who: string, signal: AbortSignal): Promise<void>;
   remove(uid: string, signal: AbortSignal): Promise<void>;
 };
 `;
+const withRolledOut = `import type { Deployment } from '@echoperator/runtime/kinds';
+${rolledOut}`;
 const withPods = `import * as runtime from '@echoperator/runtime';
 import { Pod } from '@echoperator/runtime/kinds';
 ${pods}
@@ -50,6 +55,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-second-child.ts': withSecondChild,
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
   'greeter-with-election.ts': withElection,
+  'rolled-out.ts': withRolledOut,
   'pods.ts': withPods,
   'fence.ts': withFence,
   'testing.ts': testing,

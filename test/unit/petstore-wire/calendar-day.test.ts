@@ -30,7 +30,7 @@ describe('a calendar day', () => {
     },
   );
 
-  test('is told from its text, and followed by the next, as JavaScript has it', () => {
+  test("is parsed from its text, and its next day is JavaScript's", () => {
     const first = Date.parse('0001-01-01T00:00:00Z') / 86_400_000;
     const last = Date.parse('9999-12-30T00:00:00Z') / 86_400_000;
     const textOf = (day: number): string => new Date(day * 86_400_000).toISOString().slice(0, 10);

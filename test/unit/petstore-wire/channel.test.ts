@@ -143,7 +143,7 @@ describe('a search', () => {
     return count;
   }
 
-  test('on which nothing comes any more is given up, and its connection left', async () => {
+  test('without further messages is given up, and its connection is replaced', async () => {
     more = never;
     expect(await codeOf(search())).toBe(Code.DeadlineExceeded);
     await createClient(PetStore, way.transport).deletePets({});
@@ -166,7 +166,7 @@ describe('a search', () => {
     expect(opened).toBe(1);
   });
 
-  test('and any other call tells its connection, by identity, while that is open', async () => {
+  test('and any other call report their connection by identity while it is open', async () => {
     let session: ServerHttp2Session | undefined;
     slow.on('session', (opened) => {
       session = opened;
@@ -205,7 +205,7 @@ describe('a search', () => {
 describeOnLinux('an idle connection', () => {
   const authority = TinyCA.create();
 
-  test.each(['plain text', 'TLS'])('in %s is asked for a sign of life by TCP', async (kind) => {
+  test.each(['plain text', 'TLS'])('in %s is kept alive by TCP keep-alive', async (kind) => {
     const answer = (stream: ServerHttp2Stream) => {
       stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': 12 }, { endStream: true });
     };

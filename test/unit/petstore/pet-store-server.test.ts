@@ -129,7 +129,7 @@ test('with an authority for clients, only a client with a certificate of this au
   await expect(listen({ tls: () => ({ ...own, ca: '\n' }) })).rejects.toThrow("the clients' authority is empty");
 });
 
-test('what is remembered of named requests has a form that stays: stores of later versions compare by it', async () => {
+test('the stored form of named requests stays the same, because later versions compare by it', async () => {
   await start();
   const store = createClient(PetStore, channel.transport);
   const headers = (id: string) => ({ headers: { [requestIdHeader]: id } });

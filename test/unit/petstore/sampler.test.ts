@@ -14,7 +14,7 @@ const memory = () => {
 const told = (type: SamplerType, floatValue = 0) => ({ sampler: create(SamplerSchema, { type, floatValue }) });
 
 describe('the sampler', () => {
-  test('samples nothing at first, then as it is told, and remembers that', () => {
+  test('samples nothing at first, then as requested, and remembers the request', () => {
     const settings = memory();
     const sampler = new Sampler(settings, () => 0.3);
     expect(sampler.isSampled(null)).toBe(false);

@@ -1,4 +1,5 @@
-// Program registry is the distribution registry with the storage in memory only. Its argument is the path of a configuration file.
+// Command registry is the distribution registry with only the in-memory storage driver. Its argument is the path of a
+// configuration file.
 package main
 
 import (

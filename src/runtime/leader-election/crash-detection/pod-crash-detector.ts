@@ -34,8 +34,8 @@ const undetectable = 'a crash of this leader will be noticed only when its lease
 /**
  * Detects crashes by the status of pods, which the kubelet writes.
  *
- * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID, if its
- *   message contains the published token, and if the container runtime observed its reason and exit code.
+ * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID. Its message must
+ *   contain the published token, and the container runtime must have observed its reason and exit code.
  * - A restarted container also detects the end of its own earlier instances, without the token.
  *
  * A missing permission to read pods is logged once as a warning; detection starts when the permission is granted.
@@ -66,9 +66,8 @@ export class PodCrashDetector implements CrashDetector {
   }
 
   /**
-   * Describes this process's container as soon as the status of its pod shows it running. Undefined, with a log line
-   * that says why, if the container's end would not prove the end of all its processes, or if it has no termination
-   * message file.
+   * Describes this process's container as soon as the status of its pod shows it running. Undefined if the container's end would not prove
+   * the end of all its processes, or if it has no termination message file. A log line then says why.
    *
    * Each call adds another token to the termination message.
    *

@@ -13,10 +13,9 @@ type Termination = NonNullable<NonNullable<ContainerStatus['state']>['terminated
 const unobservedReasons = ['ContainerStatusUnknown', 'Unknown'];
 
 /**
- * The exit code that container runtimes report, with the reason `Error`, if they do not know the real one: containerd
- * when it cannot clean up after a dead shim (cleanupAfterDeadShim in core/runtime/v2), CRI-O when its OCI runtime does
- * not report the state (UpdateContainerStatus in internal/oci). A process that really exits with 255 is not recognised
- * either.
+ * The exit code that container runtimes report, with the reason `Error`, if they do not know the real one. containerd does so when it
+ * cannot clean up after a dead shim (cleanupAfterDeadShim in core/runtime/v2); CRI-O, when its OCI runtime does not report the state
+ * (UpdateContainerStatus in internal/oci). A process that really exits with 255 is not recognised either.
  */
 const unknownExitCode = 255;
 

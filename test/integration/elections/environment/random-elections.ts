@@ -4,9 +4,9 @@ import type { LeaseTimings } from '../../../../src/runtime/leader-election/index
 import { eventually } from '../../../../testkit/eventually.ts';
 import { canFakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';
+import { applyFault, type FaultKind, faultKinds, stepsFrom } from './candidate-faults.ts';
 import type { Contest } from './contest.ts';
 import type { Contestant } from './contestant.ts';
-import { applyFault, type FaultKind, faultKinds, stepsFrom } from './faults.ts';
 import { namespace } from './history.ts';
 import { monotonicMs } from './monotonic.ts';
 import type { Verdict } from './verdict.ts';

@@ -8,7 +8,7 @@ import {
   specWithDefaultsOf,
   statefulSetKey,
 } from '../../../../src/controllers/book-store/desired.ts';
-import { missingField } from '../../../../src/runtime/index.ts';
+import { missingField } from '../../../../src/runtime/controller/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 

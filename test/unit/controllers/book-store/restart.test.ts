@@ -53,13 +53,13 @@ describe('the restart of pods whose file systems have not grown', () => {
       refusedRead,
       since = 10,
       liveMetadata = {},
-      blockedUntil,
+      waitsFor,
     }: {
       refusal?: ApiError;
       refusedRead?: ApiError;
       since?: number | 'unknown';
       liveMetadata?: object;
-      blockedUntil?: string;
+      waitsFor?: string;
     } = {},
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
@@ -78,7 +78,7 @@ describe('the restart of pods whose file systems have not grown', () => {
         return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
       },
     } as unknown as Client;
-    const context = { client, pods: { byOwner: () => pods }, recordEvent: () => {}, blockedUntil };
+    const context = { client, pods: { byOwner: () => pods }, recordEvent: () => {}, waitsFor };
     const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
       resizeProgressOf(claims, '2Gi').fileSystems,
@@ -90,7 +90,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const failed = result.steps
       .filter(({ decision }) => decision.type === 'failed')
       .map(({ fileSystem }) => fileSystem.claim);
-    return { deleted, failed, blockedUntil: result.blockedUntil, message, error: result.error };
+    return { deleted, failed, waitsFor: result.waitsFor, message, error: result.error };
   }
 
   test('restarts one pod at a time', async () => {
@@ -138,7 +138,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const pods = [pod(0, { created: 60 }), pod(1, { created: 60, ready: false })];
     expect(await restartIn(statefulSetOf(2), pods, [0])).toMatchObject({
       deleted: [],
-      blockedUntil: 'all pods of StatefulSet shop-db are ready and have the current template',
+      waitsFor: 'all pods of StatefulSet shop-db are ready and have the current template',
     });
   });
 
@@ -146,7 +146,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const pods = [pod(0, { created: 60 }), pod(1, { created: 60 })];
     expect(await restartIn(statefulSetOf(2, 1), pods, [0])).toMatchObject({
       deleted: [],
-      blockedUntil: 'all pods of StatefulSet shop-db are ready and have the current template',
+      waitsFor: 'all pods of StatefulSet shop-db are ready and have the current template',
     });
   });
 
@@ -197,12 +197,12 @@ describe('the restart of pods whose file systems have not grown', () => {
 
   test('of a pod that is not ready waits for what blocks all restarts', async () => {
     const pods = [pod(0, { created: 60, ready: false })];
-    const blocked = { blockedUntil: 'the API server accepts StatefulSet shop-db' };
+    const blocked = { waitsFor: 'the API server accepts StatefulSet shop-db' };
     expect(await restartIn(statefulSetOf(1), pods, [0], blocked)).toMatchObject({ deleted: [], ...blocked });
   });
 
   test('is not announced for a pod that was restarted before, although another restart is blocked', async () => {
-    const blocked = { blockedUntil: 'the API server accepts StatefulSet shop-db' };
+    const blocked = { waitsFor: 'the API server accepts StatefulSet shop-db' };
     const { deleted, failed, message } = await restartIn(statefulSetOf(1), [pod(0, { created: 7 })], [0], blocked);
     expect({ deleted, failed }).toEqual({ deleted: [], failed: ['data-shop-db-0'] });
     expect(message).toContain('so the operator does not restart it again');

@@ -40,7 +40,7 @@ describe('an error', () => {
     expect([databaseReasonOf(error), tableReasonOf(error)]).toEqual([database, table]);
   });
 
-  test('of the connection is an outage, with words where Node has none', () => {
+  test('of the connection is an outage, and has a message even if Node gives none', () => {
     const refused = new ConnectionFailedError(
       new AggregateError([ofNode('ECONNREFUSED', 'connect ECONNREFUSED ::1:5432'), ofNode('ECONNREFUSED')]),
     );
@@ -60,17 +60,17 @@ describe('an error', () => {
     expect(databaseReasonOf(new ConnectionFailedError(cause))).toBe('TlsRefused');
   });
 
-  test('of rules that ask for TLS', () => {
+  test('of pg_hba.conf rules that require TLS is recognised', () => {
     const message = 'no pg_hba.conf entry for host "10.0.0.1", user "writer", database "postgres", no encryption';
     expect(databaseReasonOf(refusal('28000', message))).toBe('TlsRefused');
   });
 
-  test('of the settings, and of the table as the catalogue has it', () => {
+  test('of the settings or of the table in the catalogue is recognised', () => {
     expect(databaseReasonOf(new CredentialsError('no file'))).toBe('CredentialsMissing');
     expect(tableReasonOf(new UnfitTableError('ColumnMissing', 'no column'))).toBe('ColumnMissing');
   });
 
-  test("of the program's own is none of these", () => {
+  test('of the program itself is none of these', () => {
     for (const error of [new TypeError('x is not a function'), ofNode('EPIPE'), 'text', undefined]) {
       expect([sqlStateOf(error), databaseReasonOf(error), tableReasonOf(error)]).toEqual([
         undefined,

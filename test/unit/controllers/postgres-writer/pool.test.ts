@@ -53,7 +53,7 @@ test('a certificate is read for verify-full alone', async () => {
   expect((await read(settings)).ca).toBe('certificate');
 });
 
-test('what cannot be read is named', async () => {
+test('a file that cannot be read is named', async () => {
   await expect(read({ credentialsDir: folder })).rejects.toThrow(`the file PSQL_USER in ${folder} does not exist`);
   await expect(read({ user: 'writer', credentialsDir: join(folder, 'x'), sslrootcert: folder })).rejects.toThrow(
     CredentialsError,

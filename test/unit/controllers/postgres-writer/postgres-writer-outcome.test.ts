@@ -24,8 +24,8 @@ test.each([
   expect(hasWaitingWriter({ list: () => writers })).toBe(isWaiting);
 });
 
-describe('an error means', () => {
-  test('of a system outside its reason and its words, and when to ask again', () => {
+describe('the outcome of an error', () => {
+  test('of an external system has its reason, its message and a delay', () => {
     const now = new Date();
     const cause = new Error('reset');
     const details = { reason: 'DatabaseDown', since: now, failedAt: now, cause, retryAfterMs: 1234 };
@@ -36,7 +36,7 @@ describe('an error means', () => {
     });
   });
 
-  test('of the spec that only another spec helps', () => {
+  test('of the spec causes no retry', () => {
     const invalid = (() => {
       try {
         return parseTableName('a.b.c');
@@ -52,12 +52,12 @@ describe('an error means', () => {
     expect(failureOutcome(new TableNotAllowedError('no'))).toEqual({ reason: 'TableNotAllowed', message: 'no' });
   });
 
-  test('of a row what the database says of it', () => {
+  test('of a row has the message of the database', () => {
     const message = 'the database refuses the row: violates check constraint "c"';
     expect(failureOutcome(new RowRefusedError(message))).toEqual({ reason: 'RowRefused', message });
   });
 
-  test('of a lock that it is tried again soon', () => {
+  test('of a lock causes an early retry', () => {
     expect(failureOutcome(new RowBusyError('locked'), () => 0.5)).toEqual({
       reason: 'TableBusy',
       message: 'locked',
@@ -65,7 +65,7 @@ describe('an error means', () => {
     });
   });
 
-  test('nothing that a status could tell', () => {
+  test('is undefined for any other error', () => {
     for (const error of [new TypeError('x'), undefined, 'text']) expect(failureOutcome(error)).toBeUndefined();
   });
 });

@@ -74,13 +74,13 @@ const outcomes = (settled: readonly PromiseSettledResult<unknown>[]): readonly u
   settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message));
 
 describe('the rows of a table', () => {
-  test('go by the hundred after the first', async () => {
+  test('are sent in batches of 100 after the first', async () => {
     await upsertAll(1000);
     expect(table.rows.size).toBe(1000);
     expect(table.statements).toBe(11);
   });
 
-  test('tell which of them had to be written', async () => {
+  test('report which of them were written', async () => {
     await upsertAll(2);
     expect(outcomes(await upsertAll(3))).toEqual(['unchanged', 'unchanged', 'written']);
   });
@@ -105,7 +105,7 @@ describe('the rows of a table', () => {
     expect(outcomes(await upsertAll(3))).toEqual(['written', 'the row was not written: a trigger skips it', 'written']);
   });
 
-  test('that have their values are looked at once, and those that a trigger skips once more', async () => {
+  test('with current values cost one read; those that a trigger skips cost another', async () => {
     await upsertAll(1);
     table.statements = 0;
     expect(await rows.upsert(row(0))).toBe('unchanged');
@@ -115,13 +115,13 @@ describe('the rows of a table', () => {
     expect(table.statements).toBe(3);
   });
 
-  test('that a trigger changes are told of', async () => {
+  test('that a trigger changes are reported', async () => {
     table.isLoud = true;
     expect(outcomes(await upsertAll(2))).toEqual(['altered', 'altered']);
     expect(await rows.upsert(row(0, 'JANE'))).toBe('unchanged');
   });
 
-  test('some of which are locked wait for nothing, but for those', async () => {
+  test('are written without the locked ones, which wait', async () => {
     for (const index of [2, 70]) table.locked.add(`ns/${index}`);
     const settled = await upsertAll(100);
     const failed = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
@@ -141,7 +141,7 @@ describe('the rows of a table', () => {
     expect(table.statements).toBe(2);
   });
 
-  test('that cannot be deleted keep no others from it', async () => {
+  test('that cannot be deleted do not prevent other deletions', async () => {
     await upsertAll(20);
     table.refused.set('ns/4', '23503');
     table.locked.add('ns/5');
@@ -162,7 +162,7 @@ describe('the rows of a table', () => {
     expect(table.statements).toBe(2);
   });
 
-  test('are deleted, and not taken for deleted where the table cannot be used, or is not there', async () => {
+  test('are not reported as deleted if the table is missing or cannot be used', async () => {
     await upsertAll(3);
     await rows.delete('ns/1');
     expect([...table.rows.keys()]).toEqual(['ns/0', 'ns/2']);

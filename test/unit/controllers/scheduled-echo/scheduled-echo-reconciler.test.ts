@@ -45,8 +45,8 @@ const noted = (): Promise<string> => world.noted();
 const applied = (): Promise<Exchange> => server.next({ method: 'PATCH', path: cronJobPath });
 const done = { type: 'done' };
 
-describe('where there is no CronJob', () => {
-  test('one is made, and told of', async () => {
+describe('a ScheduledEcho without a CronJob', () => {
+  test('creates a CronJob and reports it', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const outcome = reconcile();
@@ -59,7 +59,7 @@ describe('where there is no CronJob', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('and a quota is full, that is told, and tried again', async () => {
+  test('reports a full quota and retries', async () => {
     echos.set(scheduledEchoOf());
     const outcome = reconcile();
     (await applied()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
@@ -68,7 +68,7 @@ describe('where there is no CronJob', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('and the schedule is none, that is told, and is tried again', async () => {
+  test('reports an invalid schedule and retries', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const outcome = reconcile();
@@ -117,8 +117,8 @@ describe('where there is no CronJob', () => {
   );
 });
 
-describe('where there is a CronJob', () => {
-  test('that is as it should be, nothing is sent but the status', async () => {
+describe('a ScheduledEcho with a CronJob', () => {
+  test('that matches the spec sends only the status', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const made = reconcile();
@@ -135,7 +135,7 @@ describe('where there is a CronJob', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and the schedule is none, that is told, with what it means for the CronJob', async () => {
+  test('reports an invalid schedule, and what it means for the CronJob', async () => {
     const echo = scheduledEchoOf();
     echos.set(scheduledEchoOf({ spec: { schedule: 'never' } }));
     cronJobs.set(cronJobFor(echo));
@@ -150,7 +150,7 @@ describe('where there is a CronJob', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
-  test('that somebody has changed, it is put back, and an Event and the log tell what was otherwise', async () => {
+  test('that somebody has changed restores it; an Event and the log name the difference', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const changed = cronJobFor(echo);
@@ -169,7 +169,7 @@ describe('where there is a CronJob', () => {
     );
   });
 
-  test('one of whose pods does not start, that is told, and whose pod it is', async () => {
+  test('reports a pod that does not start, and its Job', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const active = [{ name: 'hello-1', uid: 'uid-job' }];
@@ -189,7 +189,7 @@ describe('where there is a CronJob', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('that is being deleted, it is waited for', async () => {
+  test('that is being deleted waits for the deletion', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     cronJobs.set(cronJobFor(echo, { deletionTimestamp: '2026-01-01T00:00:00Z' }));
@@ -200,7 +200,7 @@ describe('where there is a CronJob', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of an earlier ScheduledEcho of the name, which the garbage collector has yet to delete, it is waited for', async () => {
+  test('of an earlier ScheduledEcho of this name waits for the garbage collector', async () => {
     echos.set(scheduledEchoOf());
     cronJobs.set(cronJobFor(scheduledEchoOf({ metadata: { uid: 'uid-before' } })));
     const outcome = reconcile();

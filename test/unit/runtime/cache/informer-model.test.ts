@@ -189,8 +189,8 @@ test('the store and the sum of all deltas equal the list after any events, lost 
           freeze: true,
           backoff: { initialMs: 1, maxMs: 1 },
         });
-        const told = new Map<string, Widget>();
-        informer.addHandler((delta) => tell(told, delta));
+        const mirror = new Map<string, Widget>();
+        informer.addHandler((delta) => applyDelta(mirror, delta));
         informer.addIndex('size', ({ spec }) => [String(spec?.size)]);
         const running = informer.run(stop.signal);
         try {
@@ -200,7 +200,7 @@ test('the store and the sum of all deltas equal the list after any events, lost 
             else if (current.type === 'pause') await delay(2);
             else if (current.type === 'restore') {
               server.restore();
-              // A server that has written past our version before it is asked cannot be told from one that went on.
+              // A restored server that has written past our version looks like one that was never restored.
               await eventually('the restored state is watched', async () => server.isWatched);
             } else server[current.type]();
           }
@@ -208,7 +208,7 @@ test('the store and the sum of all deltas equal the list after any events, lost 
             `the store equals the list: ${JSON.stringify([...informer.store.list()])}`,
             async () => same(informer.store.list(), server.objects) && informer.hasReached(server.version),
           );
-          expect(byName(told.values())).toEqual(byName(server.objects));
+          expect(byName(mirror.values())).toEqual(byName(server.objects));
           for (const size of ['0', '1', '2', '3']) {
             const expected = server.objects.filter(({ spec }) => String(spec?.size) === size);
             expect(byName(informer.store.byIndex('size', size))).toEqual(byName(expected));
@@ -228,13 +228,13 @@ const same = (a: Iterable<Widget>, b: Iterable<Widget>): boolean =>
   JSON.stringify(byName(a).map(({ metadata, spec }) => [metadata.name, metadata.uid, spec])) ===
   JSON.stringify(byName(b).map(({ metadata, spec }) => [metadata.name, metadata.uid, spec]));
 
-/** Does to `told` what the delta says, and sees that the delta could be true. */
-function tell(told: Map<string, Widget>, delta: Delta<Widget>): void {
+/** Applies the delta to `mirror`. Fails if it contradicts the state of `mirror`. */
+function applyDelta(mirror: Map<string, Widget>, delta: Delta<Widget>): void {
   const key = keyString(keyOf(delta.object));
-  const known = told.get(key);
+  const known = mirror.get(key);
   expect(known === undefined).toBe(delta.type === 'added');
   if (delta.type !== 'added') expect(known?.metadata.uid).toBe(delta.object.metadata.uid);
   if (delta.type === 'modified') expect(delta.previous).toBe(known);
-  if (delta.type === 'deleted') told.delete(key);
-  else told.set(key, delta.object);
+  if (delta.type === 'deleted') mirror.delete(key);
+  else mirror.set(key, delta.object);
 }

@@ -150,7 +150,7 @@ describe('after any sequence of changes', () => {
         const store = new Store<Widget>();
         store.addIndex('colour', byColour);
         const model = new Map<string, Widget>();
-        const told = new Map<string, Widget>();
+        const mirror = new Map<string, Widget>();
         let version = 0;
         const now = (candidate: Widget): Widget => ({
           ...candidate,
@@ -161,15 +161,15 @@ describe('after any sequence of changes', () => {
             const objects = current.objects.map(now);
             model.clear();
             for (const each of objects) model.set(keyString(keyOf(each)), each);
-            for (const delta of store.replace(objects)) tell(told, delta);
+            for (const delta of store.replace(objects)) applyDelta(mirror, delta);
           } else {
             const changed = now(current.object);
             if (current.type === 'set') model.set(keyString(keyOf(changed)), changed);
             else model.delete(keyString(keyOf(changed)));
-            tell(told, store[current.type](changed));
+            applyDelta(mirror, store[current.type](changed));
           }
           expect(byKey(store.list())).toEqual(byKey(model.values()));
-          expect(byKey(told.values())).toEqual(byKey(model.values()));
+          expect(byKey(mirror.values())).toEqual(byKey(model.values()));
           expect(store.size).toBe(model.size);
           for (const colour of colours) {
             const expected = [...model.values()].filter((each) => byColour(each).includes(colour));
@@ -183,15 +183,15 @@ describe('after any sequence of changes', () => {
   const byKey = (objects: Iterable<Widget>): (readonly [string, Widget])[] =>
     [...objects].map((each) => [keyString(keyOf(each)), each] as const).sort(([a], [b]) => (a < b ? -1 : 1));
 
-  /** Does to `told` what the delta says, and sees that the delta could be true. */
-  function tell(told: Map<string, Widget>, delta: Delta<Widget> | undefined): void {
+  /** Applies the delta to `mirror`. Fails if it contradicts the state of `mirror`. */
+  function applyDelta(mirror: Map<string, Widget>, delta: Delta<Widget> | undefined): void {
     if (delta === undefined) return;
     const key = keyString(keyOf(delta.object));
-    const known = told.get(key);
+    const known = mirror.get(key);
     expect(known === undefined).toBe(delta.type === 'added');
     if (delta.type === 'modified') expect(delta.previous).toBe(known);
-    if (delta.type === 'deleted') told.delete(key);
-    else told.set(key, delta.object);
+    if (delta.type === 'deleted') mirror.delete(key);
+    else mirror.set(key, delta.object);
   }
 });
 

@@ -30,7 +30,7 @@ afterEach(async () => {
 const matching = { labels: { belongs: 'yes' } };
 const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
 const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
-  const { claimed: children, errors } = await adoptAndRelease({
+  const { children, errors } = await adoptAndRelease({
     client: new HttpClient(transport, 'tester'),
     ownerKind: Widget,
     owner: of,
@@ -40,7 +40,7 @@ const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
   });
   return { names: children.map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`), errors };
 };
-const claimed = async (candidates: Iterable<Part>, of: Widget = owner) => {
+const childrenAmong = async (candidates: Iterable<Part>, of: Widget = owner) => {
   const { names, errors } = await claimedOf(candidates, of);
   expect(errors).toEqual([]);
   return names;
@@ -57,7 +57,7 @@ const ownerRead = () => server.next({ method: 'GET', path: ownerPath });
 
 describe('claim sends no request', () => {
   test('for children of the owner that match, and claims them', async () => {
-    expect(await claimed([part('p', { ...matching, ownerReferences: [plain, ours] })])).toEqual(['p 5']);
+    expect(await childrenAmong([part('p', { ...matching, ownerReferences: [plain, ours] })])).toEqual(['p 5']);
   });
 
   test('for children of others, and for orphans that do not match, are being deleted or are in another namespace', async () => {
@@ -67,7 +67,7 @@ describe('claim sends no request', () => {
       part('going', { ...matching, deletionTimestamp }),
       part('elsewhere', { ...matching, namespace: 'elsewhere' }),
     ];
-    expect(await claimed(candidates)).toEqual([]);
+    expect(await childrenAmong(candidates)).toEqual([]);
   });
 
   test('for an owner that is being deleted, which adopts and releases nothing', async () => {
@@ -76,7 +76,7 @@ describe('claim sends no request', () => {
       part('no-match', { ownerReferences: [ours] }),
       part('orphan', matching),
     ];
-    expect(await claimed(candidates, stored('owner', '3', { deletionTimestamp }))).toEqual(['kept 5']);
+    expect(await childrenAmong(candidates, stored('owner', '3', { deletionTimestamp }))).toEqual(['kept 5']);
   });
 
   afterEach(() => expect(server.unclaimed).toBe(0));
@@ -84,7 +84,7 @@ describe('claim sends no request', () => {
 
 describe('an orphan that matches', () => {
   test('is adopted and keeps its other owners, after one read of the owner for all orphans', async () => {
-    const both = claimed([
+    const both = childrenAmong([
       part('p', { ...matching, ownerReferences: [plain, { ...ours, controller: false }] }),
       part('q', matching),
     ]);
@@ -98,21 +98,21 @@ describe('an orphan that matches', () => {
     ['being deleted', { deletionTimestamp }],
     ['another object of the same name', { uid: 'other' }],
   ])('is not adopted if the API server shows the owner as %s', async (_, metadata) => {
-    const none = claimed([part('p', matching), part('q', matching)]);
+    const none = childrenAmong([part('p', matching), part('q', matching)]);
     (await ownerRead()).json(200, stored('owner', '9', metadata));
     expect(await none).toEqual([]);
     expect(server.unclaimed).toBe(0);
   });
 
   test('is not adopted if the owner no longer exists', async () => {
-    const none = claimed([part('p', matching)]);
+    const none = childrenAmong([part('p', matching)]);
     (await ownerRead()).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
   });
 
-  test('is claimed once, even if the store observes the adoption before its response', async () => {
+  test('is adopted once, even if the store observes the adoption before its response', async () => {
     const live = new Set([part('p', matching)]);
-    const one = claimed(live);
+    const one = childrenAmong(live);
     (await ownerRead()).json(200, owner);
     const request = await written('p', [ours]);
     live.clear();
@@ -121,8 +121,8 @@ describe('an orphan that matches', () => {
     expect(await one).toEqual(['p 6']);
   });
 
-  test('is not claimed if it no longer exists', async () => {
-    const none = claimed([part('p', matching)]);
+  test('is not adopted if it no longer exists', async () => {
+    const none = childrenAmong([part('p', matching)]);
     (await ownerRead()).json(200, owner);
     (await written('p', [ours])).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
@@ -159,13 +159,13 @@ describe('an orphan that matches', () => {
 
 describe('a child that no longer matches', () => {
   test('is released and keeps its other owners', async () => {
-    const none = claimed([part('p', { ownerReferences: [plain, ours] })]);
+    const none = childrenAmong([part('p', { ownerReferences: [plain, ours] })]);
     (await written('p', [plain])).json(200, stored('p', '6'));
     expect(await none).toEqual([]);
   });
 
   test('causes no error if it no longer exists', async () => {
-    const none = claimed([part('p', { ownerReferences: [ours] })]);
+    const none = childrenAmong([part('p', { ownerReferences: [ours] })]);
     (await written('p', [])).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
   });

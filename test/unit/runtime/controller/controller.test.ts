@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
+import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import {
-  type ControllerOptions,
   done,
   type ReconcileContext,
   type Result,

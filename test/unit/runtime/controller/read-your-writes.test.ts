@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type AnyInformer, Store } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
+import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
-import { type ControllerOptions, done } from '../../../../src/runtime/index.ts';
+import { done } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';

@@ -11,9 +11,8 @@ import {
   keyString,
   resourceName,
 } from '../../../../src/runtime/kind/index.ts';
+import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
-
-const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
 test('apiVersion and resource name omit the core group', () => {
   expect([apiVersionOf(Pod), resourceName(Pod)]).toEqual(['v1', 'pods']);
@@ -21,7 +20,8 @@ test('apiVersion and resource name omit the core group', () => {
 });
 
 test('a built-in kind is namespaced by default', () => {
-  expect([Pod.scope, Planet.scope]).toEqual(['Namespaced', 'Cluster']);
+  const note = { group: 'example.com', version: 'v1', kind: 'Note', plural: 'notes' };
+  expect([builtInKind(note).scope, Planet.scope]).toEqual(['Namespaced', 'Cluster']);
 });
 
 test('namespaced and cluster-scoped objects have keys', () => {

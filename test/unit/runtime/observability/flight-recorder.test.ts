@@ -371,7 +371,7 @@ describe('an explanation', () => {
   });
 });
 
-test('what was done in a namespace is told in order, without what sent nothing', () => {
+test('the activity of a namespace is in order, without reconciles that sent nothing', () => {
   const { recorder, start, end, reconcile } = recording();
   reconcile('b');
   end(start('quiet'));
@@ -433,7 +433,7 @@ describe('what has not ended is told whenever it began', () => {
   });
 });
 
-describe('nothing secret is told', () => {
+describe('the records contain no values', () => {
   test('of the values of an object, a patch, a difference or an error', () => {
     const { recorder, observer, told } = recording();
     const object = (value: string) => ({

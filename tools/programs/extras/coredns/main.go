@@ -1,9 +1,9 @@
-// Command coredns is CoreDNS with just the plugins that a cluster without a way out needs. With all of
-// CoreDNS's plugins the build would take far longer.
+// Command coredns is CoreDNS with only the plugins that a cluster without internet access needs. A build with all plugins
+// takes far longer.
 //
-// Names of Services and Pods come from the API server; any other name does not exist, and is best said not to: a
-// refused question counts as a failure that may pass, and is asked again. CoreDNS asks template before kubernetes,
-// whatever their order in the Corefile, so the rest of the world needs a server block of its own:
+// The plugin kubernetes resolves the names of Services and Pods. Every other name must get NXDOMAIN, because clients
+// retry after REFUSED. CoreDNS runs template before kubernetes, whatever their order in the Corefile, so template needs
+// a server block of its own:
 //
 //	cluster.local in-addr.arpa ip6.arpa {
 //		kubernetes

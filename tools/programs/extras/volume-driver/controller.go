@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// controllerService makes, grows and removes the volumes of its own node.
+// controllerService creates, grows and deletes the volumes of its own node.
 type controllerService struct {
 	csi.UnimplementedControllerServer
 	nodeName string
@@ -32,41 +32,41 @@ func (*controllerService) ControllerGetCapabilities(
 	}}, nil
 }
 
-// CreateVolume makes a volume whose id is its name; one of a size that will do is there already where it was made by
-// an earlier call.
+// CreateVolume creates a volume with its name as the id. If the volume exists and its size is within the requested range,
+// CreateVolume returns the existing volume.
 func (c *controllerService) CreateVolume(
 	ctx context.Context, request *csi.CreateVolumeRequest,
 ) (*csi.CreateVolumeResponse, error) {
 	id := request.GetName()
 	if !usableID.MatchString(id) {
-		return nil, status.Errorf(codes.InvalidArgument, "name: got %q, takes what can be a file's name", id)
+		return nil, status.Errorf(codes.InvalidArgument, "name: got %q, must be a valid file name", id)
 	}
 	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return nil, err
 	}
 	if request.GetVolumeContentSource() != nil {
-		return nil, status.Error(codes.InvalidArgument, "a volume is made empty, of no other volume or snapshot")
+		return nil, status.Error(codes.InvalidArgument, "volume_content_source: cloning a volume or a snapshot is not supported")
 	}
 	if !c.isAmong(request.GetAccessibilityRequirements().GetRequisite()) {
-		return nil, status.Errorf(codes.ResourceExhausted, "a volume made by %s can be had there alone", c.nodeName)
+		return nil, status.Errorf(codes.ResourceExhausted, "a volume of node %s is accessible only on that node", c.nodeName)
 	}
 	size, err := sizeWithin(request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
-	present, err := c.files.size(id)
+	existing, err := c.files.size(id)
 	switch {
 	case err == nil:
 		limit := request.GetCapacityRange().GetLimitBytes()
-		if present < size || (limit > 0 && present > limit) {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there, with %d bytes", id, present)
+		if existing < size || (limit > 0 && existing > limit) {
+			return nil, status.Errorf(codes.AlreadyExists, "volume %s exists with %d bytes", id, existing)
 		}
-		size = present
+		size = existing
 	case status.Code(err) == codes.NotFound:
-		if err := c.files.make(ctx, id, size); err != nil {
+		if err := c.files.create(ctx, id, size); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		klog.InfoS("Made volume", "id", id, "bytes", size)
+		klog.InfoS("Created volume", "id", id, "bytes", size)
 	default:
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -77,8 +77,8 @@ func (c *controllerService) CreateVolume(
 	}}, nil
 }
 
-// DeleteVolume refuses while the volume is mounted: the kubelet of a pod that was deleted by force may not have got there
-// yet.
+// DeleteVolume refuses to delete a mounted volume. After a forced deletion of a pod, the kubelet may not have unmounted
+// it yet.
 func (c *controllerService) DeleteVolume(
 	_ context.Context, request *csi.DeleteVolumeRequest,
 ) (*csi.DeleteVolumeResponse, error) {
@@ -89,7 +89,7 @@ func (c *controllerService) DeleteVolume(
 	if _, err := c.files.size(id); status.Code(err) == codes.NotFound {
 		return &csi.DeleteVolumeResponse{}, nil
 	}
-	attached, err := c.files.attached(id)
+	attached, err := c.files.isAttached(id)
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -103,7 +103,7 @@ func (c *controllerService) DeleteVolume(
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// ControllerExpandVolume makes the volume larger, and leaves its filesystem to the node service.
+// ControllerExpandVolume grows the volume. NodeExpandVolume then grows the file system.
 func (c *controllerService) ControllerExpandVolume(
 	_ context.Context, request *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
@@ -111,7 +111,7 @@ func (c *controllerService) ControllerExpandVolume(
 	if id == "" || request.GetCapacityRange() == nil {
 		return nil, status.Error(codes.InvalidArgument, "volume_id or capacity_range is missing")
 	}
-	present, err := c.files.size(id)
+	existing, err := c.files.size(id)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +119,13 @@ func (c *controllerService) ControllerExpandVolume(
 	if err != nil {
 		return nil, err
 	}
-	if present < size {
+	if existing < size {
 		if err := c.files.grow(id, size); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		klog.InfoS("Grew volume", "id", id, "bytes", size, "before", present)
+		klog.InfoS("Grew volume", "id", id, "bytes", size, "before", existing)
 	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: max(size, present), NodeExpansionRequired: true}, nil
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: max(size, existing), NodeExpansionRequired: true}, nil
 }
 
 func (c *controllerService) ValidateVolumeCapabilities(
@@ -147,7 +147,7 @@ func (c *controllerService) ValidateVolumeCapabilities(
 	}, nil
 }
 
-// isAmong tells whether the node is one of those from which the volume must be had; without any, every node will do.
+// isAmong reports whether requisite contains this node. An empty requisite accepts every node.
 func (c *controllerService) isAmong(requisite []*csi.Topology) bool {
 	for _, topology := range requisite {
 		if proto.Equal(topology, topologyOf(c.nodeName)) {
@@ -157,22 +157,23 @@ func (c *controllerService) isAmong(requisite []*csi.Topology) bool {
 	return len(requisite) == 0
 }
 
-// sizeWithin is the size of a volume that a range allows, in bytes: whole mebibytes, and enough for a filesystem.
+// sizeWithin returns the smallest allowed size within a range, in bytes. The size is at least smallestVolume and a
+// multiple of a mebibyte.
 func sizeWithin(wanted *csi.CapacityRange) (int64, error) {
 	required, limit := wanted.GetRequiredBytes(), wanted.GetLimitBytes()
 	if required < 0 || limit < 0 || required > largestVolume {
-		return 0, status.Errorf(codes.OutOfRange, "a volume has up to %d bytes, got %d", largestVolume, required)
+		return 0, status.Errorf(codes.OutOfRange, "required_bytes: got %d, must be from 0 to %d", required, largestVolume)
 	}
 	size := max(smallestVolume, (required+mebibyte-1)/mebibyte*mebibyte)
 	if limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange, "a volume for %d bytes has %d, more than %d", required, size, limit)
+		return 0, status.Errorf(codes.OutOfRange, "limit_bytes: got %d, must be at least %d for a volume of %d bytes", limit, size, required)
 	}
 	return size, nil
 }
 
 const filesystem = "btrfs"
 
-// checkCapabilities tells why a volume can't be what is asked of it.
+// checkCapabilities returns an error if the driver does not support one of the capabilities.
 func checkCapabilities(capabilities []*csi.VolumeCapability) error {
 	if len(capabilities) == 0 {
 		return status.Error(codes.InvalidArgument, "a volume capability is missing")
@@ -187,15 +188,15 @@ func checkCapabilities(capabilities []*csi.VolumeCapability) error {
 
 func checkCapability(capability *csi.VolumeCapability) error {
 	if capability.GetMount() == nil {
-		return fmt.Errorf("volumeMode: takes Filesystem, got %T", capability.GetAccessType())
+		return fmt.Errorf("volumeMode: must be Filesystem, got %T", capability.GetAccessType())
 	}
 	if kind := capability.GetMount().GetFsType(); kind != "" && kind != filesystem {
-		return fmt.Errorf("csi.storage.k8s.io/fstype: takes %s, got %q", filesystem, kind)
+		return fmt.Errorf("csi.storage.k8s.io/fstype: must be %s, got %q", filesystem, kind)
 	}
 	switch mode := capability.GetAccessMode().GetMode(); mode {
 	case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:
 		return nil
 	default:
-		return fmt.Errorf("accessModes: a volume on one node takes ReadWriteOnce or ReadWriteOncePod, got %s", mode)
+		return fmt.Errorf("accessModes: must be ReadWriteOnce or ReadWriteOncePod, got %s", mode)
 	}
 }

@@ -17,19 +17,17 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// nodeTopologyKey is the label by which a volume stays on its node. The kubelet gives it to the node when the driver
-// registers.
+// nodeTopologyKey is the label that ties a volume to its node. The kubelet sets it on the Node when the driver registers.
 const nodeTopologyKey = driverName + "/node"
 
-// topologyOf tells from where the volumes of a node can be had: from that node.
+// topologyOf returns the topology of a node's volumes: they are accessible only on that node.
 func topologyOf(nodeName string) *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{nodeTopologyKey: nodeName}}
 }
 
 // driver is the CSI driver of one node: all of its services, on one socket.
 //
-// Every call may come again, for whoever sent it may have been killed before it had the answer: then it finds its work
-// done, and answers the same.
+// Calls are idempotent: the kubelet or a sidecar may be killed before it gets the response, and repeats the call.
 type driver struct {
 	identity     *identityService
 	controller   *controllerService
@@ -46,12 +44,13 @@ func newDriver(nodeName string, files *volumeFiles) *driver {
 	}
 }
 
-// serve answers on a Unix socket when it returns, until the context ends. The channel has the reason then.
+// serve starts the gRPC server on a Unix socket. The server stops when the context is done; the channel then receives the
+// server's error.
 func serve(ctx context.Context, socket string, driver *driver) (<-chan error, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, err
 	}
-	// That of one that was killed: nobody answers on it.
+	// A killed driver leaves its socket file behind, and listen fails if the file exists.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -64,27 +63,28 @@ func serve(ctx context.Context, socket string, driver *driver) (<-chan error, er
 	csi.RegisterControllerServer(server, driver.controller)
 	csi.RegisterNodeServer(server, driver.node)
 	registration.RegisterRegistrationServer(server, driver.registration)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Serve(listener) }()
 	context.AfterFunc(ctx, server.GracefulStop)
-	return ended, nil
+	return stopped, nil
 }
 
-// oneAtATime has a call find what the one before it has left, whichever volume it is for: nothing here takes long.
+// oneAtATime serializes all calls, so that a call sees the result of the previous call. One lock for all volumes is
+// enough because calls are short.
 func oneAtATime() grpc.UnaryServerInterceptor {
-	var turn sync.Mutex
+	var mutex sync.Mutex
 	return func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 	) (any, error) {
-		turn.Lock()
-		defer turn.Unlock()
+		mutex.Lock()
+		defer mutex.Unlock()
 		if err := ctx.Err(); err != nil {
 			return nil, status.FromContextError(err).Err()
 		}
-		answer, err := handler(ctx, request)
+		response, err := handler(ctx, request)
 		if err != nil {
 			klog.ErrorS(err, "Call failed", "method", info.FullMethod, "request", request)
 		}
-		return answer, err
+		return response, err
 	}
 }

@@ -17,24 +17,24 @@ import (
 
 const (
 	mebibyte = int64(1) << 20
-	// smallestVolume is what mkfs.btrfs needs, rounded up.
+	// smallestVolume is the minimum of mkfs.btrfs, rounded up.
 	smallestVolume = 128 * mebibyte
-	// largestVolume keeps the sums within 64 bits. The files are sparse: it need not fit on the disk.
+	// largestVolume prevents an overflow of 64 bits. The files are sparse, so a volume may be larger than the disk.
 	largestVolume = int64(1) << 40
 )
 
-// usableID is what can be a file's name and is not hidden. The provisioner's are pvc- and the claim's UID.
+// usableID matches names of files that are not hidden. The provisioner names a volume pvc-UID, with the UID of its claim.
 var usableID = regexp.MustCompile(`^[A-Za-z0-9][-_.A-Za-z0-9]{0,199}$`)
 
-// volumeFiles is the folder of one node's volumes: for each a file, named after the volume, with a filesystem in it.
+// volumeFiles is the folder of one node's volumes. Each volume is a file that contains a file system and has the volume's
+// id as its name.
 //
-// A file in it is a whole volume. One that is being made is hidden, and gets its name at the end: who is killed in the
-// middle leaves nothing that is taken for a volume.
+// A volume is created under a hidden name and renamed when complete, so a crash leaves no partial volume.
 type volumeFiles struct {
 	root string
 }
 
-// openVolumeFiles makes the folder, and removes what an earlier run has not finished.
+// openVolumeFiles creates the folder if needed, and removes the partial volumes of an earlier run.
 func openVolumeFiles(root string) (*volumeFiles, error) {
 	if !filepath.IsAbs(root) {
 		return nil, fmt.Errorf("an absolute path is required, got %q", root)
@@ -42,7 +42,7 @@ func openVolumeFiles(root string) (*volumeFiles, error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, err
 	}
-	// As the kernel says it of a loop device.
+	// isAttached compares paths with those that the kernel reports, which contain no symbolic links.
 	root, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return nil, err
@@ -66,16 +66,14 @@ func (f *volumeFiles) path(id string) string {
 	return filepath.Join(f.root, id)
 }
 
-// size tells how large a volume is, in bytes.
-//
-// It fails with NotFound where there is no such volume, which no volume of an unusable name can be.
+// size returns the size of a volume in bytes. Its error has the code NotFound if the volume does not exist.
 func (f *volumeFiles) size(id string) (int64, error) {
 	if !usableID.MatchString(id) {
-		return 0, status.Errorf(codes.NotFound, "there is no volume %q", id)
+		return 0, status.Errorf(codes.NotFound, "volume %q does not exist", id)
 	}
 	info, err := os.Stat(f.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, status.Errorf(codes.NotFound, "there is no volume %q", id)
+		return 0, status.Errorf(codes.NotFound, "volume %q does not exist", id)
 	}
 	if err != nil {
 		return 0, err
@@ -83,20 +81,20 @@ func (f *volumeFiles) size(id string) (int64, error) {
 	return info.Size(), nil
 }
 
-// make makes a volume with an empty filesystem.
-func (f *volumeFiles) make(ctx context.Context, id string, size int64) error {
+// create creates a volume with an empty file system.
+func (f *volumeFiles) create(ctx context.Context, id string, size int64) error {
 	hidden := f.path("." + id)
-	if err := makeSparse(hidden, size); err != nil {
+	if err := createSparse(hidden, size); err != nil {
 		return err
 	}
-	// Everything once: the disk below is as good as its copies would be.
+	// One copy of data and metadata is enough: two copies would be on the same disk.
 	if err := command(ctx, "mkfs.btrfs", "--quiet", "--data", "single", "--metadata", "single", hidden); err != nil {
 		return err
 	}
 	return os.Rename(hidden, f.path(id))
 }
 
-func makeSparse(path string, size int64) error {
+func createSparse(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -104,12 +102,12 @@ func makeSparse(path string, size int64) error {
 	return errors.Join(file.Truncate(size), file.Close())
 }
 
-// grow makes a volume larger; its filesystem stays as it is.
+// grow grows a volume, but not its file system.
 func (f *volumeFiles) grow(id string, size int64) error {
 	return os.Truncate(f.path(id), size)
 }
 
-// remove removes a volume, or none where there is none. It must not be attached.
+// remove removes a volume if it exists. The volume must not be attached.
 func (f *volumeFiles) remove(id string) error {
 	err := os.Remove(f.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,8 +116,8 @@ func (f *volumeFiles) remove(id string) error {
 	return err
 }
 
-// attached tells whether a loop device has the volume's file.
-func (f *volumeFiles) attached(id string) (bool, error) {
+// isAttached reports whether a loop device uses the volume's file.
+func (f *volumeFiles) isAttached(id string) (bool, error) {
 	names, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		return false, err
@@ -127,7 +125,7 @@ func (f *volumeFiles) attached(id string) (bool, error) {
 	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if err != nil {
-			continue // it was detached in the meantime
+			continue // the device was detached after the Glob
 		}
 		if strings.TrimSuffix(string(content), "\n") == f.path(id) {
 			return true, nil
@@ -136,7 +134,7 @@ func (f *volumeFiles) attached(id string) (bool, error) {
 	return false, nil
 }
 
-// command runs a program; the error has what it printed.
+// command runs a program. Its error contains the program's output.
 func command(ctx context.Context, program string, arguments ...string) error {
 	output, err := exec.CommandContext(ctx, program, arguments...).CombinedOutput()
 	if err != nil {

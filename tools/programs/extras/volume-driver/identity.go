@@ -8,7 +8,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// identityService says who the driver is and what it can do.
+// identityService reports the name and the capabilities of the driver.
 type identityService struct {
 	csi.UnimplementedIdentityServer
 }
@@ -40,12 +40,12 @@ func (*identityService) GetPluginCapabilities(
 	}}, nil
 }
 
-// registrationService introduces the driver to the kubelet, which asks on every socket that it finds among its plugins'.
+// registrationService registers the driver with the kubelet, which calls every socket in its folder of plugins.
 type registrationService struct {
 	registration.UnimplementedRegistrationServer
 }
 
-// GetInfo names no endpoint: the kubelet takes the socket on which it has asked.
+// GetInfo returns no endpoint, so the kubelet uses the socket of this call.
 func (*registrationService) GetInfo(
 	context.Context, *registration.InfoRequest,
 ) (*registration.PluginInfo, error) {
@@ -59,7 +59,7 @@ func (*registrationService) GetInfo(
 func (*registrationService) NotifyRegistrationStatus(
 	_ context.Context, result *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {
-	// The kubelet asks again by itself where it failed.
+	// After a failure the kubelet retries by itself.
 	klog.InfoS("Registered with the kubelet", "registered", result.GetPluginRegistered(), "error", result.GetError())
 	return &registration.RegistrationStatusResponse{}, nil
 }

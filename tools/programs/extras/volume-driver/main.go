@@ -1,14 +1,14 @@
-// Command volume-driver gives claims their volumes out of a node's own disk. A volume is a sparse file with a btrfs in
-// it, which a loop device mounts: so its size is real, and grows while it is in use. Btrfs, because Linux grows a mounted
-// ext4 only for those who have CAP_SYS_RESOURCE, which sandboxes withhold.
+// Command volume-driver provides volumes from a node's own disk. A volume is a sparse file with a btrfs file system,
+// mounted by a loop device. Therefore its size is enforced, and it can grow while mounted. Growing a mounted ext4 would
+// require CAP_SYS_RESOURCE, which sandboxes withhold.
 //
-// One runs on every node, as a plain process in the node's mount namespace. It is three things in one: the CSI driver,
-// which the kubelet calls to mount; SIG Storage's external-provisioner, which has it make and remove the volumes of
-// claims; and their external-resizer, which has it grow them. Each node looks after its own volumes alone: so no pod has
-// to be started first, and a node that is down keeps its data until it is back.
+// One process runs on each node, in the node's mount namespace. It contains the CSI driver, which the kubelet calls to
+// mount volumes, and SIG Storage's external-provisioner and external-resizer, which call the driver to create, delete and
+// grow volumes. Each process handles only the volumes of its node. Therefore no pod has to start first, and a node that
+// is down keeps its data.
 //
-// The two are used as packages, and not as the programs that they come as: those bring all of an API server with them,
-// for its signal handler, and expect to be alone in the cluster.
+// The provisioner and the resizer are imported as packages. Their programs contain a whole API server for its signal
+// handler, and expect to be the only one in the cluster.
 package main
 
 import (
@@ -31,18 +31,18 @@ import (
 // driverName is the `provisioner` field of the StorageClasses that this program serves.
 const driverName = "volumes.echoperator.test"
 
-// callTimeout is the longest that a call of the driver may take.
+// callTimeout limits each call of the driver.
 const callTimeout = time.Minute
 
-// A failed attempt is tried again after firstRetry, and ever later up to lastRetry.
+// The delay between retries starts at firstRetry and doubles up to lastRetry.
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = time.Minute
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of a user with the rights in manifest.yaml")
-	nodeName := flag.String("node-name", "", "the node whose claims are served")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of a user with the permissions in manifest.yaml")
+	nodeName := flag.String("node-name", "", "the name of this node")
 	root := flag.String("root", "", "absolute path of the folder that holds the volumes' files; the driver owns all of it")
 	socket := flag.String("socket", "/var/lib/kubelet/plugins_registry/"+driverName+".sock",
 		"absolute path of the driver's socket, in the folder where the kubelet looks for plugins")
@@ -66,7 +66,7 @@ func run(kubeconfig, nodeName, root, socket string) error {
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
-	config.QPS = -1 // the API server's own priority and fairness is the limit, not client-go's five requests a second
+	config.QPS = -1 // instead of client-go's five requests a second; API Priority and Fairness limits the requests
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
@@ -74,7 +74,7 @@ func run(kubeconfig, nodeName, root, socket string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	ended, err := serve(ctx, socket, newDriver(nodeName, files))
+	stopped, err := serve(ctx, socket, newDriver(nodeName, files))
 	if err != nil {
 		return fmt.Errorf("-socket: %w", err)
 	}
@@ -88,7 +88,7 @@ func run(kubeconfig, nodeName, root, socket string) error {
 	if err := startResizer(ctx, client, socket, topologyOf(nodeName)); err != nil {
 		return fmt.Errorf("resizer: %w", err)
 	}
-	return <-ended
+	return <-stopped
 }
 
 func newRateLimiter() workqueue.TypedRateLimiter[string] {

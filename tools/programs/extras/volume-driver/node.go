@@ -14,7 +14,7 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// nodeService mounts the volumes of its own node for the node's pods.
+// nodeService mounts the volumes of its own node into the node's pods.
 type nodeService struct {
 	csi.UnimplementedNodeServer
 	nodeName string
@@ -22,8 +22,8 @@ type nodeService struct {
 	mounter  mount.Interface
 }
 
-// dataFolder is what a pod sees of a volume's filesystem: a folder that everybody may write to, for pods run as users
-// that nobody knows here. The root of a new filesystem is root's alone.
+// dataFolder is the folder of a volume's file system that is mounted into pods. Every user may write to it, because the
+// driver does not know the pods' users. Only the user root may write to the root folder of a new file system.
 const dataFolder = "data"
 
 func (n *nodeService) NodeGetInfo(
@@ -46,10 +46,10 @@ func (*nodeService) NodeGetCapabilities(
 	}}, nil
 }
 
-// NodeStageVolume mounts the volume's filesystem, once for all pods.
+// NodeStageVolume mounts the volume's file system, once for all pods.
 //
-// mount(8) has the kernel detach the loop device with the last mount of it, also when that goes with the node's mount
-// namespace: no end of a node leaves one behind.
+// mount(8) sets autoclear on the loop device: the kernel detaches it at the last unmount, also when the node's mount
+// namespace ends. Therefore a killed node leaves no loop device attached.
 func (n *nodeService) NodeStageVolume(
 	_ context.Context, request *csi.NodeStageVolumeRequest,
 ) (*csi.NodeStageVolumeResponse, error) {
@@ -67,13 +67,13 @@ func (n *nodeService) NodeStageVolume(
 	if err := n.mountOnce(n.files.path(id), staging, filesystem, options); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	if err := makeOpenFolder(filepath.Join(staging, dataFolder)); err != nil {
+	if err := createSharedFolder(filepath.Join(staging, dataFolder)); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-// NodePublishVolume shows the staged volume to one pod.
+// NodePublishVolume mounts the staged volume into one pod.
 func (n *nodeService) NodePublishVolume(
 	_ context.Context, request *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
@@ -104,7 +104,7 @@ func (n *nodeService) NodePublishVolume(
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// NodeExpandVolume has a mounted filesystem take all of its volume.
+// NodeExpandVolume grows a mounted file system to the size of its volume.
 func (n *nodeService) NodeExpandVolume(
 	ctx context.Context, request *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {
@@ -123,14 +123,14 @@ func (n *nodeService) NodeExpandVolume(
 	if device == "" {
 		return nil, status.Errorf(codes.Internal, "volume %s is not mounted at %s", id, path)
 	}
-	// The device keeps the size that the file had, until it is told to look again.
+	// The loop device does not notice that its file has grown.
 	if err := command(ctx, "losetup", "--set-capacity", device); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	if err := command(ctx, "btrfs", "filesystem", "resize", "max", path); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	klog.InfoS("Grew filesystem", "id", id, "bytes", size, "device", device)
+	klog.InfoS("Grew file system", "id", id, "bytes", size, "device", device)
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
 }
 
@@ -158,7 +158,7 @@ func (n *nodeService) NodeUnstageVolume(
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-// mountOnce mounts unless something is mounted there already, which only an earlier call can have done.
+// mountOnce mounts source at target unless target is a mount point. Only an earlier call can have mounted something there.
 func (n *nodeService) mountOnce(source, target, kind string, options []string) error {
 	mounted, err := n.isMountPoint(target)
 	if err != nil || mounted {
@@ -178,8 +178,9 @@ func (n *nodeService) isMountPoint(path string) (bool, error) {
 	return mounted, err
 }
 
-// makeOpenFolder makes a folder that everybody may write to, whole or not at all; one that is there is its users'.
-func makeOpenFolder(path string) error {
+// createSharedFolder creates a folder to which every user may write. An existing folder keeps its permissions, which its
+// users may have changed. The folder is renamed when complete, so a crash leaves no folder with wrong permissions.
+func createSharedFolder(path string) error {
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -11,11 +11,10 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// startProvisioner has the driver make volumes for the claims whose pods were given to the node, and remove those of the
-// node that nobody claims any more.
+// startProvisioner starts the provisioner. It calls the driver to create volumes for claims whose pods are scheduled to
+// this node, and to delete this node's released volumes. startProvisioner returns when the informers have synced.
 //
-// The scheduler must choose the node first: volumeBindingMode is WaitForFirstConsumer in the StorageClasses. Returns when
-// it has seen the cluster's claims.
+// The StorageClasses need volumeBindingMode WaitForFirstConsumer, so that the scheduler chooses the node first.
 func startProvisioner(ctx context.Context, client kubernetes.Interface, driver *grpc.ClientConn, nodeName string) error {
 	pluginCapabilities, controllerCapabilities, err := csiprovisioner.GetDriverCapabilities(driver, callTimeout)
 	if err != nil {
@@ -43,7 +42,7 @@ func startProvisioner(ctx context.Context, client kubernetes.Interface, driver *
 	provisioner := csiprovisioner.NewCSIProvisioner(
 		client,
 		callTimeout,
-		driverName+"-"+nodeName, // in the volume's attributes
+		driverName+"-"+nodeName, // written into the volume's attributes
 		"pvc",
 		wholeUID,
 		driver,
@@ -59,8 +58,8 @@ func startProvisioner(ctx context.Context, client kubernetes.Interface, driver *
 		factory.Storage().V1().CSINodes().Lister(),
 		factory.Core().V1().Nodes().Lister(),
 		claims.Lister(),
-		nil, // nothing is ever attached
-		nil, // no volume is made of one in another namespace
+		nil, // no attachments
+		nil, // no data sources in other namespaces
 		false,
 		filesystem,
 		node,
@@ -69,8 +68,8 @@ func startProvisioner(ctx context.Context, client kubernetes.Interface, driver *
 		csiprovisioner.NewInMemoryStore(),
 	)
 	loop := controller.NewProvisionController(ctx, client, driverName, provisioner,
-		controller.LeaderElection(false), // each node has its own provisioner, and all of them lead
-		controller.AddFinalizer(true),    // a volume deleted before its claim must not leave its data behind
+		controller.LeaderElection(false), // each node has its own provisioner
+		controller.AddFinalizer(true),    // deletes the data also if the PersistentVolume is deleted before its claim
 		controller.ClaimsInformer(claims.Informer()),
 		controller.RateLimiter(newRateLimiter()),
 		controller.CreateProvisionedPVLimiter(newRateLimiter()),

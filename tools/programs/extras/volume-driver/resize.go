@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// startResizer has the driver grow the node's volumes whose claims ask for more.
+// startResizer starts the resizer. It calls the driver to grow this node's volumes whose claims request more.
 func startResizer(ctx context.Context, client kubernetes.Interface, socket string, topology *csi.Topology) error {
 	driver, err := resizerclient.New(ctx, socket, callTimeout, nil)
 	if err != nil {
@@ -26,9 +26,9 @@ func startResizer(ctx context.Context, client kubernetes.Interface, socket strin
 	const (
 		resync     = 0
 		workers    = 4
-		inUseFails = false // the driver grows what is in use
+		inUseFails = false // the driver can grow mounted volumes
 	)
-	// Not the provisioner's: it writes into its caches what it has sent.
+	// The resizer writes its own updates into its caches, so it must not share them with the provisioner.
 	factory := informers.NewSharedInformerFactory(client, resync)
 	own := ownVolumes{Resizer: all, topology: topology}
 	loop := controller.NewResizeController(
@@ -38,13 +38,13 @@ func startResizer(ctx context.Context, client kubernetes.Interface, socket strin
 	return nil
 }
 
-// ownVolumes is a resizer of one node's volumes: external-resizer by itself expects to be alone in the cluster.
+// ownVolumes limits a resizer to the volumes of one node. external-resizer expects to be the only one in the cluster.
 type ownVolumes struct {
 	resizer.Resizer
 	topology *csi.Topology
 }
 
-// CanSupport leaves a volume to the resizer of the node that it is on.
+// CanSupport reports whether the volume is on this node.
 func (o ownVolumes) CanSupport(volume *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) bool {
 	if !o.Resizer.CanSupport(volume, claim) {
 		return false

@@ -1,8 +1,8 @@
-// A candidate for Leases that is built on client-go's leader election, and only elects: the tests of our own elector have
-// it contend with ours. It stands for every Lease it is named, again and again, each time under an identity of its own.
+// Command election-candidate contends for Leases with client-go's leader election and does nothing else. The tests of our
+// own elector run both against each other. When a candidate loses a Lease, it contends again under a new identity.
 //
-// What happens to it it appends to a journal, a line of JSON each, stamped by CLOCK_MONOTONIC, which is the same in all
-// processes of a machine. SIGTERM and SIGINT have it release what it holds, with -release, and end.
+// It appends each event as a line of JSON to a journal, with CLOCK_MONOTONIC timestamps. All processes of a machine share
+// this clock. On SIGTERM and SIGINT the program exits; with -release it first releases its Leases.
 package main
 
 import (
@@ -37,16 +37,16 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.kubeconfig, "kubeconfig", "", "the way to the API server")
-	flag.StringVar(&s.server, "server", "", "an address that takes the place of the kubeconfig's")
-	flag.StringVar(&s.journal, "journal", "", "the file to which it appends what happens")
-	flag.StringVar(&s.namespace, "namespace", "default", "of the Leases")
-	flag.StringVar(&s.leases, "leases", "", "names of Leases, with commas between")
-	flag.StringVar(&s.name, "name", "client-go", "what each of its identities begins with")
+	flag.StringVar(&s.kubeconfig, "kubeconfig", "", "the path of the kubeconfig")
+	flag.StringVar(&s.server, "server", "", "the API server's URL, instead of the kubeconfig's")
+	flag.StringVar(&s.journal, "journal", "", "the file to append events to; default: standard output")
+	flag.StringVar(&s.namespace, "namespace", "default", "the namespace of the Leases")
+	flag.StringVar(&s.leases, "leases", "", "the names of the Leases, separated by commas")
+	flag.StringVar(&s.name, "name", "client-go", "the prefix of every identity")
 	flag.DurationVar(&s.leaseDuration, "lease-duration", 15*time.Second, "")
 	flag.DurationVar(&s.renewDeadline, "renew-deadline", 10*time.Second, "")
 	flag.DurationVar(&s.period, "retry-period", 2*time.Second, "")
-	flag.BoolVar(&s.release, "release", true, "release what is held at the end")
+	flag.BoolVar(&s.release, "release", true, "release the held Leases on exit")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,8 +59,8 @@ func run(s settings) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // many Leases, each as if it were alone
-	// As controller-runtime and Kubernetes' own components have it: an answer that does not come costs half a deadline.
+	config.QPS = -1 // no rate limit, because a shared limit would couple the Leases
+	// As in controller-runtime: a request without a response costs half a renew deadline.
 	config.Timeout = s.renewDeadline / 2
 	out, err := openJournal(s.journal)
 	if err != nil {
@@ -73,7 +73,7 @@ func run(s settings) error {
 	for lease := range strings.SplitSeq(s.leases, ",") {
 		candidates.Go(func() {
 			for ctx.Err() == nil {
-				if err := stand(ctx, s, rest.CopyConfig(config), lease, out); err != nil {
+				if err := contend(ctx, s, rest.CopyConfig(config), lease, out); err != nil {
 					failures <- err
 					cancel()
 				}
@@ -88,8 +88,8 @@ func run(s settings) error {
 	return err
 }
 
-// stand contends for a Lease, once: until it has held and lost it, or the context ends.
-func stand(ctx context.Context, s settings, config *rest.Config, lease string, out *journal) error {
+// contend contends once for a Lease. It returns when the candidate has held and lost the Lease, or the context is done.
+func contend(ctx context.Context, s settings, config *rest.Config, lease string, out *journal) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func stand(ctx context.Context, s settings, config *rest.Config, lease string, o
 		ReleaseOnCancel: s.release,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { out.write("leading", lease, identity) },
-			// Also called when it never led.
+			// client-go also calls OnStoppedLeading if the candidate never led.
 			OnStoppedLeading: func() { out.write("ended", lease, identity) },
 			OnNewLeader:      func(string) {},
 		},
