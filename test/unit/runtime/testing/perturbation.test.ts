@@ -63,6 +63,15 @@ test('changed objects are overtaken, but not the children in the last step', () 
   ]);
 });
 
+test('an operator with another system is not restarted into the past', () => {
+  const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
+  const isInPast = (tried: typeof plans) => tried.some(({ target }) => target.perturbation === 'past');
+  expect(isInPast(plans)).toBe(true);
+  expect(isInPast(plansOf({ scenario: { ...scenario, outside: async () => [] }, changes: new Map(), steps }))).toBe(
+    false,
+  );
+});
+
 test('a plan may miss a write that not every undisturbed run sent', () => {
   const mayMiss = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map((plan) => plan.mayMiss);
   expect(mayMiss('web/create write 1 unsent')).toEqual([false]);
