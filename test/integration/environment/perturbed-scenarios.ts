@@ -10,6 +10,7 @@ import { addScheduledEchoController } from '../../../src/controllers/scheduled-e
 import { isNotFound } from '../../../src/runtime/client/index.ts';
 import {
   type CustomKind,
+  controllerOf,
   customResourceDefinition,
   isControlledBy,
   type Kind,
@@ -111,7 +112,7 @@ const createUpdateDelete = (kind: CustomKind, specs: readonly object[]) => async
   await untilGone(kind, world);
 };
 
-/** Creates the object, and waits until it has a child. */
+/** Creates the object, waits until it has a child, and returns the child's metadata. */
 const createdWithChild = async <T extends KubeObject>(
   kind: CustomKind,
   spec: object,
@@ -119,9 +120,9 @@ const createdWithChild = async <T extends KubeObject>(
   world: ScenarioWorld,
 ) => {
   const owner = await create(kind, spec)(world);
-  await eventually(`the ${kind.kind} has a ${child.kind}`, async () => {
+  return eventually(`the ${kind.kind} has a ${child.kind}`, async () => {
     const { items } = await world.client.list(child, { namespace: world.namespace });
-    return items.some((item) => isControlledBy(item, owner));
+    return items.find((item) => isControlledBy(item, owner))?.metadata;
   });
 };
 
@@ -186,10 +187,11 @@ async function untilPodsReady(
   const isWanted = ({ spec }: Pod): boolean =>
     wanted.image === undefined || spec?.containers[0]?.image === wanted.image;
   await eventually('the pods are ready', async () => {
-    const { items } = await client.list(Pod, { namespace });
-    if (items.length === wanted.count && items.every((pod) => isReady(pod) && isWanted(pod))) return true;
+    // Not a pod that took the place of another and belongs to nobody.
+    const pods = (await client.list(Pod, { namespace })).items.filter((pod) => controllerOf(pod) !== undefined);
+    if (pods.length === wanted.count && pods.every((pod) => isReady(pod) && isWanted(pod))) return true;
     const lastTransitionTime = new Date().toISOString();
-    for (const { metadata } of items.filter((pod) => !isReady(pod))) {
+    for (const { metadata } of pods.filter((pod) => !isReady(pod))) {
       const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
       await client.mergeStatus(Pod, metadata, { phase: 'Running', conditions });
     }
@@ -280,12 +282,12 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       'create-update-delete': async (world) => {
         // Without an update: the operator would delete the Job only if it exists yet.
         await createUpdateDelete(Echo, [{ message: 'one' }])(world);
-        await createdWithChild(Echo, { message: 'two' }, Job, world);
+        const { uid } = await createdWithChild(Echo, { message: 'two' }, Job, world);
         await update(Echo, { message: 'three' })(world);
         const { client, namespace } = world;
         await eventually('the Job is being replaced', async () => {
-          const job = await client.get(Job, { name, namespace }).catch(() => undefined);
-          return job === undefined || job.metadata.deletionTimestamp !== undefined;
+          const { items } = await client.list(Job, { namespace });
+          return !items.some(({ metadata }) => metadata.uid === uid && metadata.deletionTimestamp === undefined);
         });
         await remove(Echo)(world);
       },
