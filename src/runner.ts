@@ -172,7 +172,7 @@ async function listenForExplain(
 ): Promise<readonly ExplainServer[]> {
   if (config.explainDir === undefined || recorder === undefined) return [];
   try {
-    return [await serveExplanations(config.explainDir, (query) => answerOf(query, config, operator, recorder))];
+    return [await serveExplanations(config.explainDir, (query) => answerOf(query, config, operator, recorder), log)];
   } catch (error) {
     log.warn({ err: error, folder: config.explainDir }, 'no socket for explain: change EXPLAIN_DIR');
     return [];

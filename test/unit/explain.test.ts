@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ExplainError, ExplainUsageError, explainCommand } from '../../src/explain.ts';
 import { type ExplainAnswer, type ExplainServer, serveExplanations } from '../../src/runtime/process/index.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
 
 const explanation = {
   kind: 'Echo',
@@ -21,10 +22,11 @@ let answer: ExplainAnswer;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'explain-'));
   answer = { explanation, notes: [] };
-  server = await serveExplanations(folder, (query) => {
+  const answerQuery = (query: unknown) => {
     asked = query;
     return answer;
-  });
+  };
+  server = await serveExplanations(folder, answerQuery, new RecordingLog());
 });
 afterEach(async () => {
   await server.close();
