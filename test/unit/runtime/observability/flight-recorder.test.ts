@@ -171,6 +171,29 @@ describe('the recorder keeps', () => {
     expect(running.map((name) => explained(name)?.reconciles.length)).toEqual(running.map(() => 1));
   });
 
+  test('the size of what runs and of what was filtered, too, and counts it once', () => {
+    const { recorder, observer, start, end, create, reconcile } = recording({ maxBytes: 100_000 });
+    reconcile('a');
+    const { bytes } = recorder;
+    const trace = start('a');
+    expect(recorder.bytes).toBeGreaterThan(bytes);
+    const started = recorder.bytes;
+    create(trace, 'part-of-a');
+    expect(recorder.bytes).toBeGreaterThan(started);
+    // It is like the first one.
+    end(trace);
+    expect(recorder.bytes).toBe(bytes);
+    const change = (...paths: readonly string[]) =>
+      ({ type: 'event', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
+    observer.filtered('default/a', change('metadata.annotations.a'));
+    const filtered = recorder.bytes;
+    expect(filtered).toBeGreaterThan(bytes);
+    observer.filtered('default/a', change('metadata.annotations.a', 'metadata.annotations.b'));
+    expect(recorder.bytes).toBeGreaterThan(filtered);
+    observer.filtered('default/a', change('metadata.annotations.a'));
+    expect(recorder.bytes).toBe(filtered);
+  });
+
   test('20 steps of a reconcile, and the number of the others', () => {
     const { start, end, create, explained } = recording();
     const trace = start('many');
