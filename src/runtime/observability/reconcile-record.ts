@@ -303,6 +303,11 @@ export function causeBytesOf(cause: Cause | undefined): number {
   return textBytesOf(cause.by) + cause.paths.reduce((bytes, path) => bytes + textBytesOf(path), 0);
 }
 
-/** In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. */
+/**
+ * In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. A key in brackets contains no
+ * bracket: the applier escapes them.
+ */
 const safePath = (path: string): string =>
-  /^\.metadata\.(labels|annotations)\[/.test(path) ? path.slice(1) : path.slice(1).replace(/\[[^\]]*\]/g, '[]');
+  /^\.metadata\.(labels|annotations)\[[\w./-]{1,317}\]$/.test(path)
+    ? path.slice(1)
+    : path.slice(1).replace(/\[[^\]]*\]/g, '[]');

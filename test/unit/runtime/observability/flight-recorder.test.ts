@@ -481,6 +481,15 @@ describe('nothing secret is told', () => {
     const fields = { list: { type: 'list', merge: 'set', items: text, emptyIsAbsent: false }, text } as const;
     const spec = { type: 'struct', fields, others: { type: 'schemaless' } } as const;
     trace.differs(differencesOf(after.spec, before.spec, spec).map(({ path }) => ({ path: `.spec${path}` })));
+    for (const item of [`x].${secret}`, `x].y[${secret}].z`, `[${secret}`]) {
+      const inMap = differencesOf({ [item]: item }, {}, { type: 'schemaless' });
+      trace.differs([
+        ...differencesOf({ list: [item] }, { list: [] }, spec).map(({ path }) => ({ path: `.spec${path}` })),
+        ...inMap.map(({ path }) => ({ path: `.spec.map${path}` })),
+        ...inMap.map(({ path }) => ({ path: `.metadata.labels${path}` })),
+      ]);
+      trace.requested({ verb: 'apply', kind: Widget, key: { name: 'a' } }, nowMs).answered(undefined);
+    }
     for (const request of [
       { verb: 'apply' },
       { verb: 'patch', patch: after },
