@@ -127,7 +127,10 @@ describe('explain', () => {
   });
 
   test('follows: prints again when the key waits for something else, but not because it waits longer', async () => {
-    const waitsFor = (now: string) => ({ explanation: { ...explanation, now, at: new Date().toISOString() }, notes: [] });
+    const waitsFor = (now: string) => ({
+      explanation: { ...explanation, now, at: new Date().toISOString() },
+      notes: [],
+    });
     answer = waitsFor('queued for 999 ms: resync');
     const texts = explainCommand(['echo/hello', '--follow'], folder);
     expect((await texts.next()).value).toContain('queued for 999 ms');
