@@ -43,11 +43,19 @@ export async function* explainCommand(
       throw new ExplainError(`no operator answers in ${folder}: ${String(cause)}`, { cause });
     })) as ExplainAnswer;
     if (!json && answer.problem !== undefined) throw new ExplainError(answer.problem);
-    const state = JSON.stringify([answer.explanation?.reconciles, answer.explanation?.ignored, answer.activity]);
+    const state = stateOf(answer);
     if (state !== printed) yield `${json ? JSON.stringify(answer, undefined, 2) : story(answer, { color })}\n`;
     printed = state;
     if (follow) await delay(followEveryMs);
   } while (follow);
+}
+
+/** What `--follow` prints again for: all but the time of the answer, and for how long something waits. */
+function stateOf({ explanation, activity }: ExplainAnswer): string {
+  const withoutAt = [explanation, activity].map((part) => part && { ...part, at: '' });
+  return JSON.stringify(withoutAt, (name, value) =>
+    name === 'now' ? String(value).replace(/\d+(\.\d+)? (ms|s|min)\b/g, '') : value,
+  );
 }
 
 interface ExplainArguments {

@@ -9,7 +9,6 @@ import {
   connectOperator,
   type ExplainAnswer,
   type ExplainQuery,
-  type ExplainServer,
   FlightRecorder,
   type HttpServer,
   type LeaderElectionOptions,
@@ -45,9 +44,22 @@ export interface RunOptions {
  *   server is configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in
  *   flight.
  */
-export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
+export async function run(options: RunOptions): Promise<void> {
+  const { config, environment, log } = options;
   const leaderElection = leaderElectionOf(config, environment, log);
-  const recorder = config.explainDir === undefined ? undefined : new FlightRecorder();
+  const explaining = await startExplaining(config, log);
+  try {
+    await runOperator(options, leaderElection, explaining);
+  } finally {
+    await explaining?.close();
+  }
+}
+
+async function runOperator(
+  { config, environment, log, signal, userAgent }: RunOptions,
+  leaderElection: LeaderElectionOptions | undefined,
+  explaining: Explaining | undefined,
+): Promise<void> {
   const operator = await connectOperator({
     name: fieldManager,
     environment,
@@ -58,15 +70,13 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     instance: config.ha.nodeId,
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,
-    observer: recorder,
+    observer: explaining?.recorder,
   });
+  explaining?.setOperator(operator);
   const closeConnections = await addControllers(operator, config);
 
   const liveness = new Liveness(operator.manager);
-  const servers: readonly (HttpServer | ExplainServer)[] = [
-    ...(await listen(config, operator, liveness)),
-    ...(await listenForExplain(config, operator, recorder, log)),
-  ];
+  const servers = await listen(config, operator, liveness);
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
   const { origin } = operator.connection.server;
   log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
@@ -164,19 +174,35 @@ async function listen(config: Config, operator: Operator, liveness: Liveness): P
   }
 }
 
-/** Explanations are a help, not a need: where the socket cannot be made, the operator runs without. */
-async function listenForExplain(
-  config: Config,
-  operator: Operator,
-  recorder: FlightRecorder | undefined,
-  log: Logger,
-): Promise<readonly ExplainServer[]> {
-  if (config.explainDir === undefined || recorder === undefined) return [];
+/** What records reconciles, and answers the queries of `explain` about them. */
+interface Explaining {
+  readonly recorder: FlightRecorder;
+  readonly setOperator: (operator: Operator) => void;
+  readonly close: () => Promise<void>;
+}
+
+/** Explanations are a help, not a need: where the socket cannot be made, the operator runs without, and nothing is recorded. */
+export async function startExplaining(config: Config, log: Logger): Promise<Explaining | undefined> {
+  const { explainDir } = config;
+  if (explainDir === undefined) return undefined;
+  const recorder = new FlightRecorder();
+  let operator: Operator | undefined;
+  const answer = (query: ExplainQuery | ActivityQuery): ExplainAnswer =>
+    operator === undefined
+      ? { problem: 'the operator starts: ask again', notes: [] }
+      : answerOf(query, config, operator, recorder);
   try {
-    return [await serveExplanations(config.explainDir, (query) => answerOf(query, config, operator, recorder))];
+    const server = await serveExplanations(explainDir, answer, log);
+    return {
+      recorder,
+      setOperator: (started) => {
+        operator = started;
+      },
+      close: () => server.close(),
+    };
   } catch (error) {
-    log.warn({ err: error, folder: config.explainDir }, 'no socket for explain: change EXPLAIN_DIR');
-    return [];
+    log.warn({ err: error, folder: explainDir }, 'no socket for explain: change EXPLAIN_DIR');
+    return undefined;
   }
 }
 

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ExplainError, ExplainUsageError, explainCommand } from '../../src/explain.ts';
 import { type ExplainAnswer, type ExplainServer, serveExplanations } from '../../src/runtime/process/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
 
 const explanation = {
   kind: 'Echo',
@@ -21,10 +23,11 @@ let answer: ExplainAnswer;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'explain-'));
   answer = { explanation, notes: [] };
-  server = await serveExplanations(folder, (query) => {
+  const answerQuery = (query: unknown) => {
     asked = query;
     return answer;
-  });
+  };
+  server = await serveExplanations(folder, answerQuery, new RecordingLog());
 });
 afterEach(async () => {
   await server.close();
@@ -120,6 +123,40 @@ describe('explain', () => {
       explanation: { ...explanation, reconciles: [{ ...explanation.reconciles[0], why: 'retry 1' }] },
     };
     expect((await next).value).toContain('retry 1');
+    await texts.return();
+  });
+
+  test('follows: prints again when the key waits for something else, but not because it waits longer', async () => {
+    const waitsFor = (now: string) => ({
+      explanation: { ...explanation, now, at: new Date().toISOString() },
+      notes: [],
+    });
+    answer = waitsFor('queued for 999 ms: resync');
+    const texts = explainCommand(['echo/hello', '--follow'], folder);
+    expect((await texts.next()).value).toContain('queued for 999 ms');
+    const next = texts.next();
+    asked = undefined;
+    answer = waitsFor('queued for 1.2 s: resync');
+    await eventually('it asks again', async () => asked !== undefined);
+    answer = waitsFor('deferred for 3 ms until its requests are answered');
+    expect((await next).value).toContain('deferred for 3 ms');
+    await texts.return();
+  });
+
+  test('follows what is not ended: prints again when another object waits, but not because time passes', async () => {
+    const waiting = (key: string, now: string) => {
+      const unfinished = [{ kind: 'Echo', key, now }];
+      return { activity: { withinSeconds: 5, at: new Date().toISOString(), reconciles: [], unfinished }, notes: [] };
+    };
+    answer = waiting('a', 'a reconcile runs for 1.0 s');
+    const texts = explainCommand(['--since', '5', '--follow'], folder);
+    expect((await texts.next()).value).toContain('Echo a: a reconcile runs for 1.0 s');
+    const next = texts.next();
+    asked = undefined;
+    answer = waiting('a', 'a reconcile runs for 2 min');
+    await eventually('it asks again', async () => asked !== undefined);
+    answer = waiting('b', 'a reconcile runs for 2 min');
+    expect((await next).value).toContain('Echo b: a reconcile runs for 2 min');
     await texts.return();
   });
 

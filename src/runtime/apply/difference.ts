@@ -5,7 +5,7 @@ import { granular, type ListKey, type ListOf, type MapOf, type Schema, type Stru
 
 /** A field whose stored value differs from the desired value. */
 export interface Difference {
-  /** `.spec.replicas` */
+  /** `.spec.replicas`, `.metadata.labels[app]`. Brackets within brackets are escaped. */
   readonly path: string;
   readonly stored: unknown;
   /**
@@ -100,10 +100,10 @@ function compareMap(desired: JsonObject, stored: unknown, map: MapOf, isAtomic: 
   let found: Differences;
   for (const key in desired) {
     const nested = compare(desired[key], getOwn(stored, key), map.values, isAtomic);
-    if (nested !== undefined) found = append(found, `[${key}]`, nested);
+    if (nested !== undefined) found = append(found, inBrackets(key), nested);
   }
   if (!isAtomic) return found;
-  const surplus = findSurplus(desired, stored, (key) => `[${key}]`);
+  const surplus = findSurplus(desired, stored, inBrackets);
   return append(found, '', surplus);
 }
 
@@ -145,14 +145,14 @@ function compareMergedList(
   let next = 0;
   for (const item of desired) {
     while (next < stored.length && !isSameItem(item, stored[next], merge)) next += 1;
-    if (next === stored.length) return append(found, '', mismatch(stored, `[${itemKey(item, merge)}]`));
+    if (next === stored.length) return append(found, '', mismatch(stored, inBrackets(itemKey(item, merge))));
     const nested = merge === 'set' ? undefined : compare(item, stored[next], items, false);
-    if (nested !== undefined) found = append(found, `[${itemKey(item, merge)}]`, nested);
+    if (nested !== undefined) found = append(found, inBrackets(itemKey(item, merge)), nested);
     next += 1;
   }
   const duplicate =
     stored.length === desired.length ? undefined : desired.find((item) => isDuplicate(item, stored, merge));
-  return duplicate === undefined ? found : append(found, '', mismatch(stored, `[${itemKey(duplicate, merge)}]`));
+  return duplicate === undefined ? found : append(found, '', mismatch(stored, inBrackets(itemKey(duplicate, merge))));
 }
 
 /** An update, unlike an apply, can store two items with the same key (two `env` with one name; the last one counts). */
@@ -182,6 +182,9 @@ export function itemKey(item: unknown, merge: 'set' | readonly ListKey[]): strin
   if (merge === 'set' || !isObject(item)) return String(item);
   return merge.map((key) => String(item[key.name] ?? key.default)).join('/');
 }
+
+/** Escapes what could be mistaken for the end of the key. */
+const inBrackets = (key: string): string => `[${key.replace(/[[\]%]/g, encodeURIComponent)}]`;
 
 const isZero = (value: unknown): boolean => value === '' || value === 0 || value === false;
 

@@ -7,13 +7,19 @@ export type Result =
 /** Do nothing until something changes. */
 export const done: Result = { type: 'done' };
 
+/** About 300 years. A later time is no date. */
+const maxDelayMs = 1e13;
+
 /**
  * Reconcile again after a delay even if nothing changes, for state that no watch covers.
  *
- * @throws RangeError for a delay that is negative or not a number: it would cause a hot loop.
+ * @throws RangeError for a delay that is negative or not a number, which would cause a hot loop, or above 300 years.
  */
 export function requeueAfter(delayMs: number): Result {
-  if (!(delayMs >= 0)) throw new RangeError(`delayMs of requeueAfter must be at least 0, is ${delayMs}`);
+  if (!(delayMs >= 0 && delayMs <= maxDelayMs)) {
+    const allowed = `delayMs of requeueAfter must be from 0 to ${maxDelayMs}`;
+    throw new RangeError(`${allowed}, is ${delayMs}: return done to wait for a change`);
+  }
   return { type: 'requeueAfter', delayMs };
 }
 

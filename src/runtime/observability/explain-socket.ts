@@ -4,6 +4,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { ActivityQuery, ExplainQuery } from './explanation.ts';
+import type { Logger } from './logger.ts';
 
 /** The socket is in a folder of its own, whose mode keeps other users out also while the socket is being made. */
 const socketPath = (folder: string): string => join(folder, 'echoperator', 'explain.sock');
@@ -21,13 +22,14 @@ export interface ExplainServer {
 /**
  * Answers queries on a Unix socket that only the user of this process may open.
  *
- * @param answer its result is sent as JSON.
+ * @param answer its result is sent as JSON. If it throws, this is logged, and the connection ends without an answer.
  * @throws the system's error if the folder cannot be written; Error if the socket's folder is open to other users, or another process answers
  *   on the socket.
  */
 export async function serveExplanations(
   folder: string,
   answer: (query: ExplainQuery | ActivityQuery) => unknown,
+  log: Logger,
 ): Promise<ExplainServer> {
   const path = socketPath(folder);
   await makePrivateFolder(join(path, '..'));
@@ -37,7 +39,14 @@ export async function serveExplanations(
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
-    respond(socket, answer);
+    respond(socket, (query) => {
+      try {
+        return JSON.stringify(answer(query));
+      } catch (error) {
+        log.error({ err: error }, 'a query of explain could not be answered');
+        return undefined;
+      }
+    });
   });
   server.maxConnections = maxConnections;
   await listen(server, path);
@@ -68,7 +77,7 @@ export async function askForExplanation(folder: string, query: ExplainQuery | Ac
   }
 }
 
-function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) => unknown): void {
+function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) => string | undefined): void {
   let request = '';
   socket.setEncoding('utf8');
   socket.setTimeout(timeoutMs, () => socket.destroy());
@@ -80,8 +89,9 @@ function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) =
   });
   socket.on('end', () => {
     const query = parseQuery(request);
-    if (query === undefined) socket.destroy();
-    else socket.end(JSON.stringify(answer(query)));
+    const text = query === undefined ? undefined : answer(query);
+    if (text === undefined) socket.destroy();
+    else socket.end(text);
   });
 }
 

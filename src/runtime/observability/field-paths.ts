@@ -46,8 +46,9 @@ function compare(value: Members, previous: Members, path: string, depth: number,
     const [member, before] = [value[name], previous[name]];
     if (member === before) continue;
     const memberAt = memberPath(path, name);
-    if (isMembers(member) && depth < maxDepth)
-      compare(member, isMembers(before) ? before : {}, memberAt, depth + 1, paths);
+    // An empty map has no member that could be told instead.
+    const hasMembers = isMembers(member) && (isMembers(before) || Object.keys(member).length > 0);
+    if (hasMembers && depth < maxDepth) compare(member, isMembers(before) ? before : {}, memberAt, depth + 1, paths);
     else add(paths, memberAt);
     if (paths.length > maxPaths) return;
   }

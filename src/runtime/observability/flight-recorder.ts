@@ -9,7 +9,7 @@ import {
   type RecordedController,
 } from './explanation.ts';
 import type { ControllerObserver, ObservedController, OperatorObserver } from './observer.ts';
-import { isOnlyStatus, RecordedKey, RecordedReconcile } from './reconcile-record.ts';
+import { causeBytesOf, isOnlyStatus, RecordedKey, RecordedReconcile } from './reconcile-record.ts';
 
 const defaultMaxBytes = 4 * 1024 * 1024;
 
@@ -42,13 +42,16 @@ export class FlightRecorder implements OperatorObserver {
       filtered: (key, cause) => {
         const recorded = keys.get(key);
         if (recorded === undefined || (cause.type === 'event' && isOnlyStatus(cause))) return;
+        const bytes = causeBytesOf(cause) - causeBytesOf(recorded.filtered);
         recorded.filtered = cause;
         recorded.filteredAtMs = performance.now();
+        this.#count(recorded, bytes);
       },
       started: (key, startedAtMs, queued, retries) => {
         const recorded = keys.get(key) ?? this.#add(key, keys);
         const reconcile = new RecordedReconcile(recorded, startedAtMs, queued, retries);
         recorded.running = reconcile;
+        this.#onResized(recorded, reconcile.countedBytes);
         return reconcile;
       },
     };
@@ -74,15 +77,15 @@ export class FlightRecorder implements OperatorObserver {
   #resized(recorded: RecordedKey, bytes: number): void {
     // The controller was removed while it reconciled the key.
     if (recorded.keys.get(recorded.key) !== recorded) return;
-    recorded.bytes += bytes;
-    this.#bytes += bytes;
     this.#byActivity.remove(recorded);
     this.#byActivity.push(recorded);
-    this.#evict();
+    this.#count(recorded, bytes);
   }
 
   /** Drops the records of the least recently reconciled keys, but not of one whose reconcile runs: it may be stuck. */
-  #evict(): void {
+  #count(changed: RecordedKey, bytes: number): void {
+    changed.bytes += bytes;
+    this.#bytes += bytes;
     let kept: RecordedKey | undefined;
     for (let oldest = this.#byActivity.first; this.#bytes > this.#maxBytes; oldest = this.#byActivity.first) {
       if (oldest === undefined || oldest === kept) return;

@@ -109,6 +109,8 @@ export class RecordedReconcile implements ReconcileTrace {
   /** How many reconciles this record stands for, and when the first one started. */
   count = 1;
   firstStartedAtMs: number;
+  /** How many of its bytes its key has counted. */
+  countedBytes: number;
 
   constructor(key: RecordedKey, startedAtMs: number, queued: QueuedKey | undefined, retries: number) {
     this.#key = key;
@@ -119,6 +121,7 @@ export class RecordedReconcile implements ReconcileTrace {
     this.furtherCauses = queued?.furtherCauses ?? none;
     this.furtherAdds = queued?.furtherAdds ?? 0;
     this.retries = retries;
+    this.countedBytes = this.bytes;
   }
 
   requested(request: ClientRequest, sentAtMs: number): RequestTrace {
@@ -209,8 +212,12 @@ export class RecordedReconcile implements ReconcileTrace {
     else if (this.steps?.length === maxSteps) {
       this.furtherSteps += 1;
       this.lastFurtherStep = step;
-    } else if (this.steps === undefined) this.steps = [step];
-    else this.steps.push(step);
+    } else {
+      if (this.steps === undefined) this.steps = [step];
+      else this.steps.push(step);
+      this.countedBytes += step.bytes;
+      this.#key.resized(step.bytes);
+    }
     return step;
   }
 }
@@ -241,20 +248,26 @@ export class RecordedKey implements Linked<RecordedKey> {
     this.bytes = keyBytes + key.length;
   }
 
+  /** The reconcile that runs has grown. */
+  resized(bytes: number): void {
+    this.#resized(this, bytes);
+  }
+
   ended(reconcile: RecordedReconcile): void {
     this.running = undefined;
     this.total += 1;
+    const { countedBytes } = reconcile;
     const alike = this.reconciles.findIndex((each) => each.isLike(reconcile));
     if (alike !== -1) {
       const [earlier = reconcile] = this.reconciles.splice(alike, 1);
       reconcile.absorb(earlier);
       this.reconciles.push(reconcile);
-      this.#resized(this, 0);
+      this.#resized(this, -countedBytes);
       return;
     }
     this.reconciles.push(reconcile);
     const dropped = this.reconciles.length > keptReconciles ? this.#drop() : 0;
-    this.#resized(this, reconcile.bytes - dropped);
+    this.#resized(this, reconcile.bytes - countedBytes - dropped);
   }
 
   /**
@@ -284,12 +297,17 @@ function isSameCause(cause: Cause | undefined, other: Cause | undefined): boolea
 const textBytesOf = (text: string | undefined): number => (text === undefined ? 0 : textBytes + text.length);
 
 /** Counts a shared cause once for each record: more than it takes. */
-function causeBytesOf(cause: Cause | undefined): number {
+export function causeBytesOf(cause: Cause | undefined): number {
   if (cause?.type === 'observed') return observedBytes + causeBytesOf(cause.before);
   if (cause?.type !== 'event') return 0;
   return textBytesOf(cause.by) + cause.paths.reduce((bytes, path) => bytes + textBytesOf(path), 0);
 }
 
-/** In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. */
+/**
+ * In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. A key in brackets contains no
+ * bracket: the applier escapes them.
+ */
 const safePath = (path: string): string =>
-  /^\.metadata\.(labels|annotations)\[/.test(path) ? path.slice(1) : path.slice(1).replace(/\[[^\]]*\]/g, '[]');
+  /^\.metadata\.(labels|annotations)\[[\w./-]{1,317}\]$/.test(path)
+    ? path.slice(1)
+    : path.slice(1).replace(/\[[^\]]*\]/g, '[]');

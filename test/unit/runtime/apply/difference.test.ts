@@ -8,6 +8,13 @@ import { Deployment, Role, Secret, Service } from '../../../../src/runtime/kinds
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Widget } from '../../../../testkit/widgets.ts';
 
+test('a key with a bracket cannot be mistaken for more of the path', () => {
+  const keys = ['a].b', 'a[b', 'a%5Db', 'plain/key-1.x'];
+  const desired = Object.fromEntries(keys.map((key) => [key, 1]));
+  const paths = differencesOf(desired, {}, { type: 'schemaless' }).map(({ path }) => path);
+  expect(paths).toEqual(['[a%5D.b]', '[a%5Bb]', '[a%255Db]', '[plain/key-1.x]']);
+});
+
 const Shop = defineKind({
   group: 'test.example',
   version: 'v1',

@@ -288,9 +288,11 @@ describe('a reconcile that ends', () => {
     expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(1);
   });
 
-  test.each([Number.NaN, -1])('with requeueAfter(%d) throws', (delayMs) => {
+  test.each([Number.NaN, -1, Number.POSITIVE_INFINITY, 1e15])('with requeueAfter(%d) throws', (delayMs) => {
     expect(() => requeueAfter(delayMs)).toThrow(
-      new RangeError(`delayMs of requeueAfter must be at least 0, is ${delayMs}`),
+      new RangeError(
+        `delayMs of requeueAfter must be from 0 to 10000000000000, is ${delayMs}: return done to wait for a change`,
+      ),
     );
   });
 });

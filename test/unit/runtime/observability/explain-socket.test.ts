@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { askForExplanation, type ExplainServer, serveExplanations } from '../../../../src/runtime/process/index.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
 
 const query = { kind: 'echo', namespace: 'default', name: 'hello' };
 
@@ -13,14 +14,16 @@ let servers: ExplainServer[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'explain-'));
   servers = [];
+  log = new RecordingLog();
 });
 afterEach(async () => {
   await Promise.all(servers.map((server) => server.close()));
   await rm(folder, { recursive: true });
 });
 
-const serve = async (): Promise<void> => {
-  servers.push(await serveExplanations(folder, (asked) => ({ asked })));
+let log: RecordingLog;
+const serve = async (answer = (asked: object): unknown => ({ asked })): Promise<void> => {
+  servers.push(await serveExplanations(folder, answer, log));
 };
 const socket = () => join(folder, 'echoperator', 'explain.sock');
 
@@ -68,6 +71,23 @@ test.each([
   const client = connect(socket());
   client.end(request);
   await expect(text(client).catch(() => '')).resolves.toBe('');
+  expect(await askForExplanation(folder, query)).toEqual({ asked: query });
+});
+
+test.each([
+  [
+    'throws',
+    () => {
+      throw new RangeError('no such time');
+    },
+  ],
+  ['is no JSON', () => 1n],
+])('an answer that %s is logged, and ends the connection but not the process', async (_, answer) => {
+  let isFaulty = true;
+  await serve((asked) => (isFaulty ? answer() : { asked }));
+  await expect(askForExplanation(folder, query)).rejects.toThrow();
+  expect(log.messages('error')).toEqual(['a query of explain could not be answered']);
+  isFaulty = false;
   expect(await askForExplanation(folder, query)).toEqual({ asked: query });
 });
 

@@ -171,6 +171,29 @@ describe('the recorder keeps', () => {
     expect(running.map((name) => explained(name)?.reconciles.length)).toEqual(running.map(() => 1));
   });
 
+  test('the size of what runs and of what was filtered, too, and counts it once', () => {
+    const { recorder, observer, start, end, create, reconcile } = recording({ maxBytes: 100_000 });
+    reconcile('a');
+    const { bytes } = recorder;
+    const trace = start('a');
+    expect(recorder.bytes).toBeGreaterThan(bytes);
+    const started = recorder.bytes;
+    create(trace, 'part-of-a');
+    expect(recorder.bytes).toBeGreaterThan(started);
+    // It is like the first one.
+    end(trace);
+    expect(recorder.bytes).toBe(bytes);
+    const change = (...paths: readonly string[]) =>
+      ({ type: 'event', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
+    observer.filtered('default/a', change('metadata.annotations.a'));
+    const filtered = recorder.bytes;
+    expect(filtered).toBeGreaterThan(bytes);
+    observer.filtered('default/a', change('metadata.annotations.a', 'metadata.annotations.b'));
+    expect(recorder.bytes).toBeGreaterThan(filtered);
+    observer.filtered('default/a', change('metadata.annotations.a'));
+    expect(recorder.bytes).toBe(filtered);
+  });
+
   test('20 steps of a reconcile, and the number of the others', () => {
     const { start, end, create, explained } = recording();
     const trace = start('many');
@@ -458,6 +481,15 @@ describe('the records contain no values', () => {
     const fields = { list: { type: 'list', merge: 'set', items: text, emptyIsAbsent: false }, text } as const;
     const spec = { type: 'struct', fields, others: { type: 'schemaless' } } as const;
     trace.differs(differencesOf(after.spec, before.spec, spec).map(({ path }) => ({ path: `.spec${path}` })));
+    for (const item of [`x].${secret}`, `x].y[${secret}].z`, `[${secret}`]) {
+      const inMap = differencesOf({ [item]: item }, {}, { type: 'schemaless' });
+      trace.differs([
+        ...differencesOf({ list: [item] }, { list: [] }, spec).map(({ path }) => ({ path: `.spec${path}` })),
+        ...inMap.map(({ path }) => ({ path: `.spec.map${path}` })),
+        ...inMap.map(({ path }) => ({ path: `.metadata.labels${path}` })),
+      ]);
+      trace.requested({ verb: 'apply', kind: Widget, key: { name: 'a' } }, nowMs).answered(undefined);
+    }
     for (const request of [
       { verb: 'apply' },
       { verb: 'patch', patch: after },
