@@ -172,7 +172,7 @@ if (lease !== undefined) {
       {
         name: lease,
         namespace: leaseNamespace,
-        body: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', spec: spec() },
+        body: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: lease }, spec: spec() },
         fieldManager: 'client-node-peer',
         force: true,
       },

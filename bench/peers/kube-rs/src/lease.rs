@@ -34,6 +34,7 @@ async fn renew(leases: &Api<Lease>, name: &str) -> kube::Result<Lease> {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
+        "metadata": {"name": name},
         "spec": {
             "holderIdentity": format!("kube-rs-peer-{}", std::process::id()),
             "leaseDurationSeconds": 15,
