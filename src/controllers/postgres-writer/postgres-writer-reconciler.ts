@@ -199,7 +199,7 @@ export class PostgresWriterReconciler {
       if (failures[0] !== undefined) {
         const remaining = failures.map((failure) => failure.table);
         const progress = `the row is in ${text}; waiting to delete it from ${remaining.join(' and ')}: `;
-        return this.#reportFailure(current, failures[0].error, context, [text, ...remaining], progress);
+        return this.#reportFailure(current, failures[0].error, context, [...remaining, text], progress);
       }
       this.#missingTables.delete(rowIdOf(writer));
       const outcome = writtenOutcome(written, text);

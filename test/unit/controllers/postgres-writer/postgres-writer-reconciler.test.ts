@@ -118,7 +118,7 @@ describe('a table that cannot be used does not keep the row in the other tables'
       reason: 'TableBusy',
       message: 'the row is in public.new; waiting to delete it from public.locked: the table public.locked: locked',
     });
-    expect(writer.status?.tables).toEqual(['public.new', 'public.locked']);
+    expect(writer.status?.tables).toEqual(['public.locked', 'public.new']);
     down.clear();
     await reconcile();
     expect([tablesWithRow(), writer.status?.tables]).toEqual([['public.new'], ['public.new']]);
