@@ -51,7 +51,7 @@ export const Pet = defineKind({
               Type.Array(Type.String(), {
                 'x-kubernetes-list-type': 'set',
                 description:
-                  'The ids of equal pets that were in the store before the request. They belong to others. Absent if the store refused the search.',
+                  'The ids of equal pets that were in the store before the request. They belong to others. Absent if the store remembers request ids.',
               }),
             ),
           },

@@ -5,7 +5,7 @@
 export const requestIdHeader = 'request-id';
 
 /**
- * Response header of a search: for how many seconds, at least, the pet store remembers request ids. A pet store that does not
- * send it ignores request ids.
+ * Response header of a search: for how many seconds, at least, the pet store remembers request ids. It remembers the id of an addition
+ * also for as long as a pet of it exists. A pet store that does not send the header ignores request ids.
  */
 export const requestIdsKeptHeader = 'request-ids-kept-seconds';

@@ -13,27 +13,36 @@ export interface NamedRequest {
 /** Each new request removes up to this many expired ones, so no single request pays for all of them. */
 const expiredPerRequest = 50;
 
+const oldestExpired = `SELECT id FROM requests WHERE expires_at <= $nowMs ORDER BY expires_at LIMIT ${expiredPerRequest}`;
+
+/** Whether a pet that the request has added exists. */
+const hasPet = 'EXISTS (SELECT 1 FROM json_each(requests.answer) AS added JOIN pets ON pets.id = added.value)';
+
 /**
- * Remembers the ids of requests and their answers for a time, in the transaction of the request itself. It stores a digest of the
- * content, because a request may have 4 MiB.
+ * Remembers the ids of requests and their answers, in the transaction of the request itself: for a time, and for as long as a pet that
+ * the request has added exists. So no repetition, however late, adds that pet again. It stores a digest of the content, because a
+ * request may have 4 MiB.
  */
 export class RequestLog {
   readonly #keptMs: number;
   readonly #find: StatementSync;
   readonly #remember: StatementSync;
+  readonly #renew: StatementSync;
   readonly #forget: StatementSync;
 
-  /** @param keptMs how long a request is remembered, in milliseconds. */
+  /** @param keptMs how long a request is remembered at least, in milliseconds. */
   constructor(database: DatabaseSync, keptMs: number) {
     this.#keptMs = keptMs;
-    this.#find = database.prepare('SELECT asked, answer FROM requests WHERE id = ? AND expires_at > ?');
+    this.#find = database.prepare(
+      `SELECT asked, answer FROM requests WHERE id = $id AND (expires_at > $nowMs OR ${hasPet})`,
+    );
     this.#remember = database.prepare(
       'INSERT OR REPLACE INTO requests (id, asked, answer, expires_at) VALUES (?, ?, ?, ?)',
     );
-    this.#forget = database.prepare(
-      `DELETE FROM requests WHERE id IN
-         (SELECT id FROM requests WHERE expires_at <= ? ORDER BY expires_at LIMIT ${expiredPerRequest})`,
+    this.#renew = database.prepare(
+      `UPDATE requests SET expires_at = $nowMs + $keptMs WHERE id IN (${oldestExpired}) AND ${hasPet}`,
     );
+    this.#forget = database.prepare(`DELETE FROM requests WHERE id IN (${oldestExpired}) AND NOT ${hasPet}`);
   }
 
   /**
@@ -43,7 +52,7 @@ export class RequestLog {
    */
   once(request: NamedRequest, nowMs: number, work: () => readonly string[]): readonly string[] {
     const digest = createHash('sha256').update(request.content).digest('base64');
-    const before = this.#find.get(request.id, nowMs);
+    const before = this.#find.get({ id: request.id, nowMs });
     if (before !== undefined) {
       if (before.asked !== digest) {
         throw new RequestIdTakenError(`request-id: ${JSON.stringify(request.id)} belongs to another request`);
@@ -51,7 +60,8 @@ export class RequestLog {
       return JSON.parse(String(before.answer));
     }
     const answer = work();
-    this.#forget.run(nowMs);
+    this.#renew.run({ nowMs, keptMs: this.#keptMs });
+    this.#forget.run({ nowMs });
     this.#remember.run(request.id, digest, JSON.stringify(answer), nowMs + this.#keptMs);
     return answer;
   }

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
+import { InFlightCount } from '../../src/controllers/outside/index.ts';
 import { Database } from '../../src/controllers/postgres-writer/database.ts';
 import type { Row } from '../../src/controllers/postgres-writer/statements.ts';
 import type { Rows } from '../../src/controllers/postgres-writer/tables.ts';
@@ -53,7 +54,7 @@ function tables(statementTimeoutSeconds = 4): {
     log,
   });
   opened.push(database);
-  const found = new Tables(database);
+  const found = new Tables({ database, inFlight: new InFlightCount() });
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 

@@ -240,8 +240,9 @@ export class PetReconciler {
     return this.#alike.run(tripleOf(wanted), signal, async () => {
       // One call for both: a probe must find out whether the store can add a pet, not only whether it answers searches.
       const id = await circuit.call(async (linked) => {
-        // If the store is down, this fails before an intent is written that would have to be settled.
-        const present = circuit.isOpen ? (await store.find(wanted, linked)).ids : await this.#present(wanted, linked);
+        // If the store is down, fail before an intent is written that would have to be settled.
+        if (circuit.isOpen) await store.find(wanted, linked);
+        const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
         const { id: lost } = record.pet.status ?? {};
@@ -262,12 +263,12 @@ export class PetReconciler {
   }
 
   /**
-   * The pets that are alike before one is added. When the store no longer knows the request, only this tells the pets of others from one
-   * that a lost request has added. Undefined if the store refuses searches: it still gets its pets.
+   * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others from one that a
+   * lost request has added. Undefined if the store refuses searches: it still gets its pets.
    */
   async #present(wanted: StorePet, signal: AbortSignal): Promise<readonly string[] | undefined> {
     try {
-      return (await this.#options.store.find(wanted, signal)).ids;
+      return await this.#options.store.find(wanted, signal);
     } catch (error) {
       const failure = failureOf(error);
       if (failure === undefined || failure === 'down') throw error;
@@ -300,10 +301,9 @@ export class PetReconciler {
       const isFuture = Date.parse(intent.since) > now.getTime();
       const ageMs = isFuture ? 0 : now.getTime() - Date.parse(intent.since);
       const { added, alike = [] } = await circuit.call(async (linked) => {
-        const { ids, requestIdsKeptMs } = await store.find(intent, linked);
-        // Use half of the time only, because the clock of the store may differ.
-        if (ageMs >= requestIdsKeptMs / 2) return { alike: ids };
-        return { added: await store.add(intent, intent.requestId, linked) };
+        const alike = await store.find(intent, linked);
+        // Such a store knows the request for as long as its pet exists.
+        return store.remembersRequests ? { added: await store.add(intent, intent.requestId, linked) } : { alike };
       }, signal);
       if (added !== undefined) return onFound(added);
       const free = alike.filter((id) => intent.present?.includes(id) !== true);

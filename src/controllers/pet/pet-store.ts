@@ -39,14 +39,6 @@ export interface FoundPet extends Omit<StorePet, 'type'> {
   readonly type: StorePet['type'] | undefined;
 }
 
-/** The result of a search for one pet. */
-export interface SearchResult {
-  /** The ids of all pets that are alike. */
-  readonly ids: readonly string[];
-  /** How long the store remembers request ids, in milliseconds. 0 if it does not remember them. */
-  readonly requestIdsKeptMs: number;
-}
-
 /** The result of a search for an id. `searched`: the connection of the search. */
 interface Lookup {
   readonly isFound: boolean;
@@ -157,22 +149,18 @@ export class PetStore {
     await this.#client.deletePets({ ids: [id] }, { signal: linked.signal }).catch(throwClosed);
   }
 
-  /** Finds the pets that are alike. */
-  async find(pet: StorePet, signal: AbortSignal): Promise<SearchResult> {
+  /** Finds the ids of the pets that are alike. Shows whether the store remembers request ids. */
+  async find(pet: StorePet, signal: AbortSignal): Promise<readonly string[]> {
     using linked = this.#begin(signal);
-    let requestIdsKeptMs = 0;
-    const onHeader = (headers: Headers): void => {
-      requestIdsKeptMs = this.#requestIdsKeptMs(headers);
-    };
     const { name, type, birthday } = pet;
     const filter = { names: [name], types: [wireTypes[type]], ...rangeOf(birthday) };
     const ids: string[] = [];
-    for await (const found of this.#search(filter, { signal: linked.signal, onHeader })) {
+    for await (const found of this.#search(filter, { signal: linked.signal, onHeader: this.#onHeader })) {
       const { id, ...fields } = foundPet(found);
       // The indexes of the original store keep the old values of an updated pet.
       if (fields.name === name && fields.type === type && fields.birthday === birthday) ids.push(id);
     }
-    return { ids, requestIdsKeptMs };
+    return ids;
   }
 
   /**
@@ -182,8 +170,7 @@ export class PetStore {
    */
   async *all(signal: AbortSignal): AsyncGenerator<FoundPet> {
     using linked = this.#begin(signal);
-    const onHeader = (headers: Headers): void => void this.#requestIdsKeptMs(headers);
-    const options = { signal: linked.signal, timeoutMs: sweepTimeoutMs, onHeader };
+    const options = { signal: linked.signal, timeoutMs: sweepTimeoutMs, onHeader: this.#onHeader };
     try {
       for await (const found of this.#search({}, options)) yield foundPet(found);
     } catch (error) {
@@ -217,13 +204,11 @@ export class PetStore {
     return ids.map((id) => ({ isFound: found.has(id), searched }));
   }
 
-  /** Reads for how long the store remembers request ids, and notes whether it does. */
-  #requestIdsKeptMs(headers: Headers): number {
-    const keptMs = Number(headers.get(requestIdsKeptHeader) ?? 0) * 1000;
-    const remembers = Number.isFinite(keptMs) && keptMs > 0;
-    this.#rememberingConnection = remembers ? this.#channel.connection() : undefined;
-    return remembers ? keptMs : 0;
-  }
+  /** Notes whether the store remembers request ids. */
+  readonly #onHeader = (headers: Headers): void => {
+    const isRemembering = Number(headers.get(requestIdsKeptHeader) ?? 0) > 0;
+    this.#rememberingConnection = isRemembering ? this.#channel.connection() : undefined;
+  };
 
   /** Passes the gate. Returns a signal that is aborted with the given one or when the gate closes. */
   #begin(signal: AbortSignal): LinkedSignal {

@@ -4,7 +4,7 @@ import { PostgresWriter } from '../../api/index.ts';
 import type { Gate } from '../../runtime/client/index.ts';
 import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { outsideUp } from '../outside/index.ts';
+import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
 import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
@@ -45,13 +45,15 @@ export function addPostgresWriterController(
   const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
+  const inFlight = new InFlightCount();
   const database = new Database({ settings, log, gate });
   outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(writers) });
   connectionMetrics(registry, database, settings.poolSize);
-  const tables = new Tables(statementMetrics(registry, database));
+  const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
   const reconciler = new PostgresWriterReconciler({
     writers,
     tables,
+    inFlight,
     events,
     allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
     freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),

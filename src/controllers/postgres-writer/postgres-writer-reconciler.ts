@@ -16,7 +16,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { OutsideDownError, untilAborted } from '../outside/index.ts';
+import { type InFlightCount, OutsideDownError, untilAborted } from '../outside/index.ts';
 import { refusedOutcome } from '../refusal.ts';
 import {
   type DatabaseReason,
@@ -112,6 +112,7 @@ type WriterOutcome = Outcome<Reason, PostgresWriter>;
 export interface PostgresWriterReconcilerOptions {
   readonly writers: ReadonlyStore<PostgresWriter>;
   readonly tables: Tables;
+  readonly inFlight: InFlightCount;
   readonly events: EventRecorder;
   /** The tables that may be written to, with their schemas. Default: all. */
   readonly allowedTables?: ReadonlySet<string> | undefined;
@@ -175,9 +176,8 @@ export class PostgresWriterReconciler {
       this.#missingTables.delete(keyString(key));
       return done;
     }
-    return this.#reporter.reconcile(writer, context, async () => {
-      if (this.#isFresh(writer)) return done;
-      return finalizer({
+    const work = () =>
+      finalizer({
         client: context.client,
         kind: PostgresWriter,
         object: writer,
@@ -185,7 +185,9 @@ export class PostgresWriterReconciler {
         apply: (guarded) => this.#apply(guarded, context),
         cleanup: (deleted) => this.#cleanUp(deleted, context),
       });
-    });
+    return this.#reporter.reconcile(writer, context, async () =>
+      this.#isFresh(writer) ? done : this.#options.inFlight.during(work),
+    );
   }
 
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
@@ -204,7 +206,7 @@ export class PostgresWriterReconciler {
       if (failures[0] !== undefined) {
         const remaining = failures.map((failure) => failure.table);
         const progress = `the row is in ${text}; waiting to delete it from ${remaining.join(' and ')}: `;
-        return this.#reportFailure(current, failures[0].error, context, [text, ...remaining], progress);
+        return this.#reportFailure(current, failures[0].error, context, [...remaining, text], progress);
       }
       this.#missingTables.delete(rowIdOf(writer));
       const outcome = writtenOutcome(written, text);
@@ -230,8 +232,12 @@ export class PostgresWriterReconciler {
   }
 
   #upsert(writer: PostgresWriter, table: Table, signal: AbortSignal): Promise<Written> {
+    const { inFlight, tables } = this.#options;
     // On abort, stop waiting but let the statement run: it contains other rows too.
-    return untilAborted(this.#options.tables.rowsOf(table).upsert(rowOf(writer)), signal);
+    return untilAborted(
+      inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer))),
+      signal,
+    );
   }
 
   /** Deletes the row from each of the tables. A failure does not keep the row in the tables after it. */
@@ -257,12 +263,15 @@ export class PostgresWriterReconciler {
    * its rows. Before that it may come back, because it is renamed or restored from a backup.
    */
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
-    const { tables, missingMs } = this.#options;
+    const { inFlight, tables, missingMs } = this.#options;
     const table = parseStatusTable(text);
     if (table === undefined) return;
     const rows = tables.rowsOf(this.#allowed(table));
     try {
-      await untilAborted(rows.delete(rowIdOf(writer)), signal);
+      await untilAborted(
+        inFlight.waiting(() => rows.delete(rowIdOf(writer))),
+        signal,
+      );
     } catch (error) {
       if (!(error instanceof OutsideDownError) || error.reason !== 'TableMissing') throw error;
       const { deletionTimestamp } = writer.metadata;

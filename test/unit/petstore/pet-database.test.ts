@@ -171,20 +171,34 @@ describe('a named request', () => {
     expect(names()).toEqual(['Thor']);
   });
 
-  test('is forgotten in time, and only then', () => {
-    const ids = database.add([thor], request);
+  test('is remembered as long as a pet that it has added exists, and at least for a time', () => {
+    const ids = database.add([thor, tron], request);
+    for (let day = 1; day <= 3; day += 1) {
+      nowMs += 24 * hourMs;
+      // Each request forgets expired ones.
+      database.delete([], { id: `day ${day}`, content: '' });
+      expect(database.add([thor, tron], request)).toEqual(ids);
+    }
+    database.delete(ids.slice(1));
+    nowMs += 24 * hourMs;
+    expect(database.add([thor, tron], request)).toEqual(ids);
+    nowMs += 24 * hourMs;
+    database.delete(ids);
+    expect(database.add([thor, tron], request)).not.toEqual(ids);
+    const again = database.add([tron], { id: 'two', content: 'tron' });
+    database.delete(again);
     nowMs += hourMs - 1;
-    expect(database.add([thor], request)).toEqual(ids);
-    nowMs += 1;
-    expect(database.add([thor], request)).not.toEqual(ids);
+    expect(database.add([tron], { id: 'two', content: 'tron' })).toEqual(again);
+    expect(names()).toEqual(['Thor', 'Tron']);
   });
 
   test('that is forgotten takes no room', () => {
     for (let index = 0; index < 120; index += 1) database.delete([], { id: `old ${index}`, content: '' });
+    for (let index = 0; index < 120; index += 1) database.add([thor], { id: `pet ${index}`, content: '' });
     nowMs += hourMs;
-    for (let index = 0; index < 5; index += 1) database.delete([], { id: `new ${index}`, content: '' });
+    for (let index = 0; index < 10; index += 1) database.delete([], { id: `new ${index}`, content: '' });
     const reader = new DatabaseSync(path, { readOnly: true });
-    expect(reader.prepare('SELECT count(*) AS count FROM requests').get()).toEqual({ count: 5 });
+    expect(reader.prepare('SELECT count(*) AS count FROM requests').get()).toEqual({ count: 130 });
     reader.close();
   });
 });

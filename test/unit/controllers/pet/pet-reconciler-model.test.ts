@@ -27,7 +27,7 @@ class World {
   readonly pets = new Map<string, Pet>();
   readonly stored = new Map<string, StorePet>();
   readonly #requestIdsKeptMs: number;
-  readonly #answers = new Map<string, string>();
+  readonly #answers = new Map<string, { readonly id: string; readonly atMs: number }>();
   #late: (() => void)[] = [];
   #nowMs = Date.parse('2026-01-01T00:00:00Z');
   #version = 0;
@@ -144,21 +144,22 @@ class World {
           }),
         delete: (id) => this.#request(life, 'store', () => void this.stored.delete(id)),
         find: (pet) =>
-          this.#request(life, 'search', () => ({
-            ids: [...this.stored].filter(([, each]) => tripleOf(each) === tripleOf(pet)).map(([id]) => id),
-            requestIdsKeptMs: this.#requestIdsKeptMs,
-          })),
+          this.#request(life, 'search', () =>
+            [...this.stored].filter(([, each]) => tripleOf(each) === tripleOf(pet)).map(([id]) => id),
+          ),
       },
     });
   }
 
   #added(pet: StorePet, requestId: string): string {
     const before = this.#answers.get(requestId);
-    if (before !== undefined) return before;
+    const isKept = before !== undefined && this.#nowMs < before.atMs + this.#requestIdsKeptMs;
+    // A store that remembers request ids remembers them at least as long as the pet.
+    if (before !== undefined && (isKept || this.stored.has(before.id))) return before.id;
     // Later ids sort first: the ids of a store tell nothing of the order of its pets.
     const id = `pet ${1_000_000 - ++this.#ids}`;
     this.stored.set(id, fields(pet));
-    if (this.#requestIdsKeptMs > 0) this.#answers.set(requestId, id);
+    if (this.#requestIdsKeptMs > 0) this.#answers.set(requestId, { id, atMs: this.#nowMs });
     return id;
   }
 
@@ -332,8 +333,11 @@ async function take(world: World, step: Step): Promise<void> {
   }
 }
 
-/** Which request of the first reconcile of a Pet adds its pet: after the finalizer, the search for equal pets, and the intent. */
-const addition = 4;
+/**
+ * Which request of the first reconcile of a Pet adds its pet: after the finalizer, the search for equal pets if the store forgets
+ * requests, and the intent.
+ */
+const additionIn = (requestIdsKeptMs: number) => (requestIdsKeptMs === 0 ? 4 : 3);
 
 /** The store's pets and the Pets, each by its id. */
 function sides(world: World) {
@@ -350,7 +354,7 @@ describe.each([
   test('a search that is refused says nothing of a pet whose answer was lost', async () => {
     const world = new World(requestIdsKeptMs);
     world.apply('a', thor);
-    world.failNext(addition, 'answer lost');
+    world.failNext(additionIn(requestIdsKeptMs), 'answer lost');
     await world.reconcile('a');
     expect([world.stored.size, world.pets.get('a')?.status?.intent === undefined]).toEqual([1, false]);
     world.failNext(1, 'search refused');
@@ -364,8 +368,8 @@ describe.each([
     const world = new World(requestIdsKeptMs);
     // After the first loss a search shows whether the store answers again.
     for (const [name, left] of [
-      ['a', addition],
-      ['b', addition + 1],
+      ['a', additionIn(requestIdsKeptMs)],
+      ['b', additionIn(requestIdsKeptMs) + 1],
     ] as const) {
       world.apply(name, thor);
       world.failNext(left, 'answer lost');

@@ -88,7 +88,7 @@ beforeEach(() => {
       add: (_, __, ___, addTimeoutMs) => onAdd(addTimeoutMs),
       update: () => onUpdate(),
       delete: async () => {},
-      find: async () => ({ ids: [], requestIdsKeptMs: remembersRequests ? 86_400_000 : 0 }),
+      find: async () => [],
     },
   });
   pet = {

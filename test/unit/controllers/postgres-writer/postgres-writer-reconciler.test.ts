@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/api/index.ts';
-import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
 import { PostgresWriterReconciler } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { type Table, tableText } from '../../../../src/controllers/postgres-writer/statements.ts';
 import type { Tables } from '../../../../src/controllers/postgres-writer/tables.ts';
@@ -85,6 +85,7 @@ beforeEach(() => {
   reconciler = new PostgresWriterReconciler({
     writers: { get: () => writer } as unknown as ReadonlyStore<PostgresWriter>,
     tables,
+    inFlight: new InFlightCount(),
     events: {
       record: (_: unknown, __: unknown, { reason }: EventNotice) => events.push(reason),
     } as unknown as EventRecorder,
@@ -118,7 +119,7 @@ describe('a table that cannot be used does not keep the row in the other tables'
       reason: 'TableBusy',
       message: 'the row is in public.new; waiting to delete it from public.locked: the table public.locked: locked',
     });
-    expect(writer.status?.tables).toEqual(['public.new', 'public.locked']);
+    expect(writer.status?.tables).toEqual(['public.locked', 'public.new']);
     down.clear();
     await reconcile();
     expect([tablesWithRow(), writer.status?.tables]).toEqual([['public.new'], ['public.new']]);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
 import { Tables } from '../../../../src/controllers/postgres-writer/tables.ts';
 
 beforeEach(() => {
@@ -18,7 +18,7 @@ test('thousands of names that lead nowhere are looked up ever more seldom', asyn
       return [];
     },
   };
-  const tables = new Tables(database);
+  const tables = new Tables({ database, inFlight: new InFlightCount() });
   const ask = (name: string): void => {
     tables.find({ schema: 'public', name }).catch((error: unknown) => {
       if (!(error instanceof OutsideDownError)) throw error;
