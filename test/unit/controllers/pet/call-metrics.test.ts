@@ -13,7 +13,7 @@ let server: Http2Server;
 let sessions: ServerHttp2Session[];
 let registry: Registry;
 let store: PetStore;
-let failure: ConnectError | undefined;
+let failure: Error | undefined;
 const { signal } = new AbortController();
 
 beforeEach(async () => {
@@ -86,4 +86,22 @@ test('a search counts when it has ended: complete or with an error', async () =>
   };
   await expect(read()).rejects.toThrow('down');
   expect(await calls('SearchPets')).toEqual({ OK: 1, Unavailable: 1, measured: 2 });
+});
+
+test('the labels have a bounded number of values, whatever the store answers', async () => {
+  const codes = Object.values(Code).filter((code) => typeof code === 'number');
+  const failures = [...codes, 999 as Code].map((code) => new ConnectError(`pet ${code}`, code));
+  for (const error of [...failures, new TypeError('no such pet')]) {
+    failure = error;
+    await expect(store.delete('pet-1', signal)).rejects.toThrow();
+  }
+  const json = await registry.getMetricsAsJSON();
+  const labels = json.flatMap(({ values }) => values as { labels: Record<string, string | number> }[]);
+  const valuesOf = (name: string) =>
+    new Set(labels.map(({ labels }) => labels[name]).filter((value) => value !== undefined));
+  const known = ['OK', ...codes.map((code) => Code[code])];
+  expect([...valuesOf('grpc_code')].filter((code) => !known.includes(String(code)))).toEqual([]);
+  expect([...valuesOf('grpc_method')].sort()).toEqual(WirePetStore.methods.map(({ name }) => name).sort());
+  expect([...valuesOf('grpc_service')]).toEqual([WirePetStore.typeName]);
+  expect([...valuesOf('grpc_type')].sort()).toEqual(['server_stream', 'unary']);
 });
