@@ -94,8 +94,8 @@ const usual: Plan = {
 const quick: Plan = {
   rounds: 1,
   someRounds: { 'client-node': 1, 'controller-runtime-ryw': 1, ceiling: 1 },
-  burst: 300,
-  paceSeconds: 2,
+  burst: 200,
+  paceSeconds: 1,
   longRounds: 0,
   longBurst: 10_000,
   cachedObjects: [1000, 2000],
@@ -104,7 +104,7 @@ const quick: Plan = {
   curveRounds: 1,
   eventCostRounds: 1,
   lifecycleRounds: 1,
-  lifecycleBurst: 50,
+  lifecycleBurst: 30,
   handoverRounds: 1,
   handovers: 1,
   // The start of a cluster with kubelets alone takes a minute.
@@ -112,12 +112,12 @@ const quick: Plan = {
   nodeRounds: 0,
   echosPerSecond: 20,
   idleRounds: 1,
-  idleSeconds: 5,
+  idleSeconds: 3,
   outsideRounds: 1,
-  postgresWriters: 300,
-  pets: 150,
+  postgresWriters: 200,
+  pets: 100,
   repeats: 0,
-  settleMs: 2000,
+  settleMs: 1500,
 };
 
 /**

@@ -15,6 +15,7 @@ interface AuditLine {
   readonly userAgent?: string;
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
+  readonly responseStatus?: { readonly code: number };
   readonly objectRef?: ObjectRef;
 }
 
@@ -60,10 +61,12 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
-/** Returns how many watches the service accounts have started. */
+/** Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses the first. */
 export async function readWatches(auditLog: string): Promise<number> {
   let watches = 0;
-  for await (const { verb } of auditLines(auditLog)) if (verb === 'watch') watches += 1;
+  for await (const { verb, responseStatus } of auditLines(auditLog)) {
+    if (verb === 'watch' && responseStatus?.code === 200) watches += 1;
+  }
   return watches;
 }
 

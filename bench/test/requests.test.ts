@@ -12,12 +12,21 @@ interface Request {
   readonly to: number;
   readonly userAgent?: string;
   readonly subresource?: string;
+  /** Default: 200. */
+  readonly code?: number;
 }
 
 const at = (second: number): string => `2026-01-01T00:00:${String(second).padStart(2, '0')}.000000Z`;
 
-const line = ({ verb, userAgent = 'operator', from, to, ...objectRef }: Request): string =>
-  JSON.stringify({ verb, userAgent, requestReceivedTimestamp: at(from), stageTimestamp: at(to), objectRef });
+const line = ({ verb, userAgent = 'operator', from, to, code = 200, ...objectRef }: Request): string =>
+  JSON.stringify({
+    verb,
+    userAgent,
+    requestReceivedTimestamp: at(from),
+    stageTimestamp: at(to),
+    responseStatus: { code },
+    objectRef,
+  });
 
 const withAuditLog = async (requests: readonly Request[], work: (log: string) => Promise<void>): Promise<void> => {
   const folder = await mkdtemp(join(tmpdir(), 'bench-requests-'));
@@ -41,7 +50,8 @@ test("the operator's requests are counted by verb and resource, and timed from t
     { verb: 'create', resource: 'events', name: 'burst-2.1f', from: 16, to: 18 },
     { verb: 'get', resource: 'jobs', name: 'burst-2', from: 18, to: 30 },
     { verb: 'create', resource: 'jobs', name: 'steady-1', from: 40, to: 41 },
-    { verb: 'watch', resource: 'jobs', from: 41, to: 42 },
+    { verb: 'watch', resource: 'jobs', from: 41, to: 42, code: 429 },
+    { verb: 'watch', resource: 'jobs', from: 42, to: 43 },
   ];
   await withAuditLog(requests, async (log) => {
     const counted = await readRequests(log, 'burst-');
