@@ -95,7 +95,7 @@ have grown: the second burst.
 
 The p99 of kube-rs is about as long as the burst, because its work queue has no order. While all workers are busy, kube-rs's scheduler
 holds due keys in a hash set (\`kube-runtime/src/scheduler.rs\`) and takes the next one in the set's order, which is not that of arrival:
-a few keys wait until the set is empty.`,
+a few keys wait until the set is empty. Without a limit of concurrent reconciles it holds no key, and these waits are gone.`,
     measures: [
       'echosPerSecond',
       'burstP50',
