@@ -16,7 +16,6 @@
  * - **Controller**: takes keys from its queue; its workers call the reconciler.
  * - **Reconciler**: reads the stores, compares actual and desired state, and acts. Level-based and idempotent.
  * - **Applier**: server-side applies a child, and sends nothing if it does not differ.
-
  * - **Finalizer**: keeps a deleted object until the controller has cleaned up. For what the garbage collector cannot delete.
  * - **Outcome**: how a reconcile ended: reason, message, status, and when to requeue.
  * - **OutcomeReporter**: turns an outcome into the status, an Event and a result.

@@ -8,8 +8,16 @@ const blocks = codeBlocks(guide);
 const inLanguage = (wanted: string, of = blocks): readonly string[] =>
   of.filter(({ language }) => language === wanted).map(({ text }) => text);
 
-const [greeter = '', secondChild = '', rolledOut = '', pods = '', finalizer = '', election = '', guarded = ''] =
-  inLanguage('ts');
+const [
+  greeter = '',
+  secondChild = '',
+  rolledOut = '',
+  byName = '',
+  pods = '',
+  finalizer = '',
+  election = '',
+  guarded = '',
+] = inLanguage('ts');
 
 const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
@@ -31,6 +39,8 @@ const [electionImports = '', ...electionStatements] = election.split('\n\n');
 /** Port 0 is any free port: the machine may use the guide's. */
 const electionSetup = electionStatements.join('\n\n').replace('port: 8080', 'port: 0');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionSetup)}`;
+/** The watch by name replaces `owns`. */
+const withWatchByName = greeter.replace('owns: [ConfigMap],', () => byName.trim());
 const phoneBook = `declare const phoneBook: {
   add(uid: string, who: string, signal: AbortSignal): Promise<void>;
   remove(uid: string, signal: AbortSignal): Promise<void>;
@@ -56,6 +66,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
   'greeter-with-election.ts': withElection,
   'rolled-out.ts': withRolledOut,
+  'greeter-by-name.ts': withWatchByName,
   'pods.ts': withPods,
   'fence.ts': withFence,
   'testing.ts': testing,
