@@ -411,7 +411,7 @@ export class Run {
     else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
     if (!isCounted(request)) return;
     const description = this.#describe(request);
-    if (operator.gate.signal.aborted) this.#failLateWrite(description, operator);
+    if (operator.isPastGate) this.#failLateWrite(description, operator);
     if (!this.#isToPerturb(description, operator)) return;
     this.#perturbedRequest = request;
     if (this.#target?.perturbation === 'late') {
@@ -456,10 +456,8 @@ export class Run {
   #onOutsideWrite(description: string, operator: RunningOperator): OutsideWrite {
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
-    if (operator.gate.signal.aborted) {
-      this.#failLateWrite(description, operator);
-      return discarded;
-    }
+    if (operator.isPastGate) this.#failLateWrite(description, operator);
+    if (operator.hasCrashed) return discarded;
     const perturbation = this.#isToPerturb(description, operator) ? this.#target?.perturbation : undefined;
     return outsideWrite(perturbation, {
       crash: () => {
