@@ -23,7 +23,7 @@ class OperatorGate implements Gate {
 }
 
 /** How long a request takes to its proxy, which is in the same process. */
-const maxTransitMs = 500;
+const maxTransitMs = 250;
 
 /** The version of an object in a cache. */
 export interface ObservedVersion {
