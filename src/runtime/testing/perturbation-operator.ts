@@ -22,6 +22,9 @@ class OperatorGate implements Gate {
   }
 }
 
+/** How long a request takes to its proxy, which is in the same process. */
+const maxTransitMs = 250;
+
 /** The version of an object in a cache. */
 export interface ObservedVersion {
   readonly kind: string;
@@ -49,6 +52,7 @@ export class RunningOperator {
   readonly #operator: Operator;
   readonly #stop = new AbortController();
   #close: (() => Promise<void>) | undefined;
+  #gateClosedAtMs = Number.POSITIVE_INFINITY;
   #running: Promise<void> = Promise.resolve();
   #failure: unknown;
   #stopped: Promise<void> | undefined;
@@ -58,6 +62,9 @@ export class RunningOperator {
     this.proxy = proxy;
     this.#crashGate = operator.elector === undefined ? new OperatorGate() : undefined;
     this.gate = operator.elector?.fence ?? this.#crashGate ?? new OperatorGate();
+    this.gate.signal.addEventListener('abort', () => {
+      this.#gateClosedAtMs = performance.now();
+    });
     this.#operator = operator;
   }
 
@@ -75,6 +82,11 @@ export class RunningOperator {
     await Promise.race([this.#operator.manager.synced, this.#running]);
     const { elector } = this.#operator;
     if (elector !== undefined && !elector.isLeading) throw new Error(`operator ${this.number} does not lead`);
+  }
+
+  /** Whether a write that arrives now was certainly sent after the gate had closed. */
+  get isPastGate(): boolean {
+    return performance.now() - this.#gateClosedAtMs > maxTransitMs;
   }
 
   /** For the API server, the process has ended. */
