@@ -483,9 +483,20 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   },
 ];
 
-/** Replaces the CustomResourceDefinition of Echo, and waits until the API server follows it. */
+/**
+ * Replaces the CustomResourceDefinition of Echo, and waits until the API server follows it. That also ends every watch of Echos, after
+ * which the operator watches anew.
+ */
 async function defineEcho(world: ScenarioWorld, { spec }: Pick<CustomResourceDefinition, 'spec'>): Promise<void> {
   const { client, namespace } = world;
+  const { metadata } = await client.list(Echo, { namespace });
+  const { resourceVersion } = metadata;
+  const { signal } = new AbortController();
+  const watch = async (): Promise<void> => {
+    for await (const _ of client.watch(Echo, { namespace, resourceVersion, timeoutSeconds: 60, signal }));
+  };
+  // An error ends it too.
+  const watched = watch().catch(() => {});
   const body = [{ op: 'replace', path: '/spec', value: spec }] as const;
   await client.patch(CustomResourceDefinition, { name: originalEchoCrd.metadata.name }, { type: 'json', body });
   const hasTtl = spec.versions[0]?.schema?.openAPIV3Schema?.properties?.spec?.properties?.ttlSecondsAfterFinished;
@@ -494,6 +505,7 @@ async function defineEcho(world: ScenarioWorld, { spec }: Pick<CustomResourceDef
     const { spec } = await client.create(Echo, trial, { dryRun: true });
     return (spec.ttlSecondsAfterFinished !== undefined) === (hasTtl !== undefined);
   });
+  await watched;
 }
 
 /**
