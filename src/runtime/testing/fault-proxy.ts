@@ -33,8 +33,8 @@ export interface FaultProxyOptions {
 
 /** Observes the requests of a {@link FaultProxy}, for example to record them. */
 export interface ProxyObserver {
-  /** A request has arrived. */
-  request?(request: ProxiedRequest): void;
+  /** A request has arrived. @param clientPort the port of the client's end of the connection */
+  request?(request: ProxiedRequest, clientPort: number | undefined): void;
   /** A response that is not a watch is complete; undefined: the API server never responds. Called once per request. */
   response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
   /** The API server has sent an event of a watch: a line of JSON. */
@@ -170,7 +170,7 @@ export class FaultProxy implements AsyncDisposable {
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
     // First, so that the observer can choose the request for a fault.
-    this.#observer.request?.(proxied);
+    this.#observer.request?.(proxied, request.socket.remotePort);
     const due = [...this.#faults].find(
       (injected) =>
         (affectsRequest(injected.fault) || affectsResponse(injected.fault, proxied)) && injected.isDue(proxied),

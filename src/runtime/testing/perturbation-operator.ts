@@ -22,8 +22,8 @@ class OperatorGate implements Gate {
   }
 }
 
-/** How long a request takes to its proxy, which is in the same process. */
-const maxTransitMs = 250;
+/** How long a request to another system takes to its proxy, which is in the same process. */
+export const maxTransitMs = 250;
 
 /** The version of an object in a cache. */
 export interface ObservedVersion {
@@ -84,9 +84,8 @@ export class RunningOperator {
     if (elector !== undefined && !elector.isLeading) throw new Error(`operator ${this.number} does not lead`);
   }
 
-  /** Whether a write that arrives now was certainly sent after the gate had closed. */
-  get isPastGate(): boolean {
-    return performance.now() - this.#gateClosedAtMs > maxTransitMs;
+  gateClosedBefore(timeMs: number): boolean {
+    return timeMs > this.#gateClosedAtMs;
   }
 
   /** For the API server, the process has ended. */
@@ -120,9 +119,9 @@ export class RunningOperator {
 
   /** The sum of a metric over all controllers. */
   async #sum(name: string): Promise<number> {
-    const metrics = await this.#operator.metrics.registry.metrics();
-    const lines = metrics.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'gm'));
-    return [...lines].reduce((sum, [, value]) => sum + Number(value), 0);
+    const metric = await this.#operator.metrics.registry.getSingleMetric(name)?.get();
+    if (metric === undefined) throw new Error(`the operator has no metric ${name}`);
+    return metric.values.reduce((sum, { value }) => sum + value, 0);
   }
 
   stop(): Promise<void> {

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import type { Client, ConnectedClient } from '../client/index.ts';
 import { controllerOf, type Kind, type KubeObject } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
-import { connectOperator } from '../process/connect-operator.ts';
+import { Metrics } from '../observability/metrics.ts';
+import { connectOperatorWith } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, differenceOf, type Facts, factsOf, type ListedObject } from './facts.ts';
 import type { Fault, InjectedFault } from './fault.ts';
@@ -11,8 +13,8 @@ import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
 import { ObjectHistory } from './perturbation-history.ts';
-import { type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
-import { ChangeCounts, TransitionTimes } from './perturbation-oracles.ts';
+import { maxTransitMs, type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
+import { ChangeCounts, changesIn, TransitionTimes } from './perturbation-oracles.ts';
 import { discarded, outsideWrite } from './perturbation-outside.ts';
 import {
   type PerturbedView,
@@ -24,8 +26,9 @@ import {
 } from './perturbation-plans.ts';
 import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 import { isList, isStreamedList, isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
+import type { SentTimes } from './sent-times.ts';
 
-export type RunOptions = PerturbOptions & { readonly client: ConnectedClient };
+export type RunOptions = PerturbOptions & { readonly client: ConnectedClient; readonly sentTimes: SentTimes };
 
 /** The operator rests if it has sent nothing for this time. */
 const quietMs = 300;
@@ -131,7 +134,7 @@ export class Run {
       this.#current = await this.#startOperator(world);
       await this.#settle('the operator has started', world);
       if (this.#hasStandby) await this.#startOperator(world);
-      for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
+      for (const [step, act] of this.#stepsToTake()) await this.#take(step, act, world);
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
       await Promise.all(this.#outsideChecks);
@@ -151,6 +154,15 @@ export class Run {
         await client.delete(Namespace, { name: namespace });
       }
     }
+  }
+
+  /** A perturbed run goes from its step straight to the last one, which deletes everything. */
+  #stepsToTake(): readonly (readonly [name: string, act: Scenario['steps'][string]])[] {
+    const steps = Object.entries(this.#scenario.steps);
+    const perturbed = steps.findIndex(([name]) => name === this.#plan?.step.name);
+    return this.#plan === undefined
+      ? steps
+      : [...steps.slice(0, perturbed + 1), ...steps.slice(perturbed + 1).slice(-1)];
   }
 
   async #take(step: string, act: Scenario['steps'][string], world: ScenarioWorld): Promise<void> {
@@ -332,7 +344,12 @@ export class Run {
   #checkChanges(): void {
     const { perturbation } = this.#plan?.target ?? {};
     if (perturbation === 'late' || perturbation === 'past' || this.#overtaking?.type === 'replaced') return;
-    const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
+    const taken = this.#stepsToTake().map(([name]) => name);
+    // After steps that were left out, the last one has something else to delete.
+    const isWhole = taken.length === Object.keys(this.#scenario.steps).length;
+    const compared = isWhole ? taken : taken.slice(0, -1);
+    const difference =
+      this.#plan && differenceOf(changesIn(compared, this.#plan.learned.changes), changesIn(compared, this.changes));
     if (difference !== undefined) throw new Error(difference);
   }
 
@@ -360,14 +377,14 @@ export class Run {
     const proxy = await FaultProxy.start({
       upstream: connection,
       observer: {
-        request: (request) => observing((operator) => this.#onRequest(request, operator)),
+        request: (request, clientPort) => observing((operator) => this.#onRequest(request, operator, clientPort)),
         response: (request, response) => observing((operator) => this.#onResponse(request, response, operator)),
         watchEvent: (_, line) => observing((operator) => this.#onEvent(line, operator)),
         crash: () => observing((operator) => this.#onCrash(operator, world)),
       },
     });
     if (this.#past !== undefined) this.#beginInPast(proxy, this.#past);
-    const connected = await connectOperator({
+    const connected = await connectOperatorWith(new Metrics(new Registry()), {
       name: 'operator',
       log,
       connection: proxy.connection,
@@ -407,7 +424,7 @@ export class Run {
     this.#takeOver(this.#startOperator(world));
   }
 
-  #onRequest(request: ProxiedRequest, operator: RunningOperator): void {
+  #onRequest(request: ProxiedRequest, operator: RunningOperator, clientPort: number | undefined): void {
     if (request.resource === leases) return;
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
@@ -415,7 +432,8 @@ export class Run {
     else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
     if (!isCounted(request)) return;
     const description = this.#describe(request);
-    if (operator.isPastGate) this.#failLateWrite(description, operator);
+    const sentAtMs = this.#options.sentTimes.of(clientPort) ?? performance.now();
+    if (operator.gateClosedBefore(sentAtMs)) this.#failLateWrite(description, operator);
     if (!this.#isToPerturb(description, operator)) return;
     this.#perturbedRequest = request;
     if (this.#target?.perturbation === 'late') {
@@ -460,7 +478,7 @@ export class Run {
   #onOutsideWrite(description: string, operator: RunningOperator): OutsideWrite {
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
-    if (operator.isPastGate) this.#failLateWrite(description, operator);
+    if (operator.gateClosedBefore(performance.now() - maxTransitMs)) this.#failLateWrite(description, operator);
     if (operator.hasCrashed) return discarded;
     const perturbation = this.#isToPerturb(description, operator) ? this.#target?.perturbation : undefined;
     return outsideWrite(perturbation, {
@@ -527,7 +545,7 @@ export class Run {
     if (response === undefined) return;
     const canonicalName = (name: string): string => this.#canonicalName(name);
     const isLastStep = this.#step === Object.keys(this.#scenario.steps).at(-1);
-    this.#changes.record(request, response, { canonicalName, isLastStep });
+    this.#changes.record(request, response, { canonicalName, step: this.#step, isLastStep });
   }
 
   /** An operator in the past lists without a watch. */

@@ -231,8 +231,10 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       'job-created': ({ client, namespace }) => client.create(Job, { metadata: { name, namespace }, spec: someJob }),
       create: ({ client, namespace }) => client.create(Echo, customManifest({ name, namespace }, { message: 'one' })),
       delete: ({ client, namespace }) => client.delete(Echo, { name, namespace }),
-      'job-deleted': ({ client, namespace }) =>
-        client.delete(Job, { name, namespace }, { propagationPolicy: 'Background' }),
+      'all-deleted': async ({ client, namespace }) => {
+        await client.deleteCollection(Echo, { namespace });
+        await client.delete(Job, { name, namespace }, { propagationPolicy: 'Background' });
+      },
     },
   },
   {
@@ -248,7 +250,10 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       create: ({ client, namespace }) =>
         client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
       delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
-      'cron-job-deleted': ({ client, namespace }) => client.delete(CronJob, { name, namespace }),
+      'all-deleted': async ({ client, namespace }) => {
+        await client.deleteCollection(ScheduledEcho, { namespace });
+        await client.delete(CronJob, { name, namespace });
+      },
     },
   },
   {
@@ -428,7 +433,13 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
         ...changedBookStoreSpec,
         bookDB: { ...changedBookStoreSpec.bookDB, reclaimPolicy: 'Delete' },
       }),
-      delete: remove(BookStore),
+      delete: async (world) => {
+        const { client, namespace } = world;
+        await remove(BookStore)(world);
+        await untilGone(BookStore, world);
+        // A perturbed run may come here before the reclaim policy has changed.
+        await client.deleteCollection(PersistentVolumeClaim, { namespace });
+      },
     },
   },
   {

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { ConfigMap, Secret } from '../../../../src/runtime/kinds/index.ts';
-import { ChangeCounts, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
+import { ChangeCounts, changesIn, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
 import { outsideWrite } from '../../../../src/runtime/testing/perturbation-outside.ts';
 import {
   isNamed,
@@ -63,6 +63,23 @@ test('changed objects are overtaken, but not the children in the last step', () 
   ]);
 });
 
+test('a sparse selection has each crash at each write, and the rest where it finds most', () => {
+  const writes = [write('patch configmaps a'), write('create events'), write('delete secrets b', { isVarying: true })];
+  const steps = [
+    { name: 'create', state, eventKinds: [], writes: [...writes, write('AddPets'), write('create configmaps c')] },
+  ];
+  const waysOf = (index: number) =>
+    plansOf({ scenario, changes: new Map(), steps }, { sparse: true })
+      .filter((plan) => isNamed(plan, `web/create write ${index} `))
+      .map(({ target }) => target.perturbation);
+  const everywhere = ['unsent', 'reply-lost', 'replied', 'stopped'];
+  expect(waysOf(1).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off', 'overtaken'].toSorted());
+  expect(waysOf(2)).toEqual(everywhere);
+  expect(waysOf(3)).toEqual(everywhere);
+  expect(waysOf(4).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off'].toSorted());
+  expect(waysOf(5).toSorted()).toEqual([...everywhere, 'past', 'retried', 'cut-off'].toSorted());
+});
+
 test('an operator with another system is not restarted into the past', () => {
   const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
   const isInPast = (tried: typeof plans) => tried.some(({ target }) => target.perturbation === 'past');
@@ -111,7 +128,7 @@ test.each([
 
 test('an object that is created twice counts twice, and one that is deleted twice once', () => {
   const changes = new ChangeCounts();
-  const options = { canonicalName: (name: string) => name.replace(/-\w+$/, '-*'), isLastStep: false };
+  const options = { canonicalName: (name: string) => name.replace(/-\w+$/, '-*'), step: 'create', isLastStep: false };
   const created = (uid: string) => ({ status: 201, body: JSON.stringify({ metadata: { name: 'a-1', uid } }) });
   const create = proxiedRequest('POST', '/api/v1/namespaces/default/secrets');
   changes.record(create, created('1'), options);
@@ -121,8 +138,12 @@ test('an object that is created twice counts twice, and one that is deleted twic
   const remove = proxiedRequest('DELETE', '/api/v1/namespaces/default/secrets/a-1');
   const deleted = { status: 200, body: JSON.stringify({ details: { name: 'a-1', uid: '1' } }) };
   changes.record(remove, deleted, options);
-  changes.record(remove, deleted, options);
-  expect(Object.fromEntries(changes.facts)).toEqual({ 'secrets a-* created': 2, 'secrets a-* deleted': 1 });
+  changes.record(remove, deleted, { ...options, step: 'update' });
+  const counts = { 'create: secrets a-* created': 2, 'create: secrets a-* deleted': 1 };
+  expect(Object.fromEntries(changes.facts)).toEqual(counts);
+  changes.record(create, created('4'), { ...options, step: 'update' });
+  expect(Object.fromEntries(changes.facts)).toEqual({ ...counts, 'update: secrets a-* created': 1 });
+  expect(Object.fromEntries(changesIn(['create'], changes.facts))).toEqual(counts);
 });
 
 test('the transition time of a condition may change only with its status', () => {
