@@ -61,7 +61,7 @@ const keepAliveTimeoutMs = 600_000;
  * @example
  * await using proxy = await FaultProxy.start({ upstream: server.connection });
  * const client = createClient(proxy.connection, { fieldManager: 'my-test' });
- * const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite });
+ * const storm = proxy.inject({ type: 'error-response', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite });
  * // … what the operator does meanwhile …
  * storm.off();
  * expect(storm.count).toBeGreaterThan(0);
@@ -138,7 +138,7 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /** Returns how many responses of the API server had this status. */
-  answered(status: number): number {
+  responses(status: number): number {
     return this.#statuses.get(status) ?? 0;
   }
 
@@ -177,7 +177,7 @@ export class FaultProxy implements AsyncDisposable {
     );
     request.on('error', () => {});
     response.on('error', () => {});
-    if (due?.fault.type === 'answer' && due.tryCount()) {
+    if (due?.fault.type === 'error-response' && due.tryCount()) {
       sendError(due.fault, request, response);
       this.#observer.response?.(proxied, undefined);
       return;
@@ -261,7 +261,7 @@ export class FaultProxy implements AsyncDisposable {
     const { proxied, request, response, due } = forwarded;
     this.#forwarded.delete(forwarded);
     const status = upstream.statusCode ?? 502;
-    this.#statuses.set(status, this.answered(status) + 1);
+    this.#statuses.set(status, this.responses(status) + 1);
     this.#observe(proxied, upstream);
     if (this.#hasCrashed) {
       // Nobody reads it, and a response that is not read never ends.
@@ -273,7 +273,7 @@ export class FaultProxy implements AsyncDisposable {
       const socket = this.#sockets.get(remotePort);
       if (socket !== undefined) resetConnection(socket);
     };
-    if (due?.fault.type === 'lost-reply') {
+    if (due?.fault.type === 'lost-response') {
       upstream.on('error', reset);
       upstream.on('end', () => {
         due.tryCount();
@@ -329,7 +329,7 @@ interface ForwardedRequest {
 }
 
 const affectsRequest = ({ type }: Fault): boolean =>
-  ['answer', 'delayed', 'as-of', 'lost-reply', 'crash'].includes(type);
+  ['error-response', 'delayed', 'as-of', 'lost-response', 'crash'].includes(type);
 
 /** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>
@@ -339,7 +339,7 @@ function withoutConnectionHeaders(headers: IncomingMessage['headers']): Outgoing
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !connectionHeaders.includes(name)));
 }
 
-function sendError(fault: Fault & { type: 'answer' }, request: IncomingMessage, response: ServerResponse): void {
+function sendError(fault: Fault & { type: 'error-response' }, request: IncomingMessage, response: ServerResponse): void {
   const { status, reason, retryAfterSeconds } = fault;
   request.resume();
   response.writeHead(status, {

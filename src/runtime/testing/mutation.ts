@@ -29,7 +29,7 @@ export interface MutationSubject {
    */
   readonly values?: Readonly<Record<string, readonly unknown[]>>;
   /** Children that stay when the object is deleted. Default: none. */
-  readonly kept?: readonly Kind[];
+  readonly childrenThatStay?: readonly Kind[];
   /** Properties that change neither the children nor the status. Default: none. */
   readonly withoutEffect?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
@@ -485,9 +485,9 @@ class ObjectOfSpec {
   }
 
   async delete(): Promise<void> {
-    const { kind, kept = [] } = this.#subject;
+    const { kind, childrenThatStay = [] } = this.#subject;
     await this.#client.delete(kind, this.#key);
-    const isKept = (path: string): boolean => kept.some((each) => path.startsWith(`${each.kind} `));
+    const isKept = (path: string): boolean => childrenThatStay.some((each) => path.startsWith(`${each.kind} `));
     const isGone = async (): Promise<boolean> => {
       const left = new Map([...(await this.facts())].filter(([path]) => !isKept(path)));
       const difference = differenceOf(this.#before, left);

@@ -236,7 +236,7 @@ export class Run {
 
   #faultOf(perturbation: Exclude<WritePerturbation, Handover>): Fault {
     if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
-    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
+    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-response' };
     return { type: 'crash', at: perturbation === 'past' ? 'replied' : perturbation };
   }
 
@@ -408,7 +408,7 @@ export class Run {
   /** Until the operator rests, its lists are of an earlier version, and it receives no events. A streamed list cannot be so. */
   #beginInPast(proxy: FaultProxy, resourceVersion: string): void {
     const faults = [
-      proxy.inject({ type: 'answer', status: 400, reason: 'BadRequest' }, { on: isStreamedList }),
+      proxy.inject({ type: 'error-response', status: 400, reason: 'BadRequest' }, { on: isStreamedList }),
       proxy.inject({ type: 'as-of', resourceVersion }, { on: isList }),
       proxy.inject({ type: 'hold', expires: false }, { on: isWatch }),
     ];
@@ -489,12 +489,12 @@ export class Run {
       hold: (arrive) => {
         this.#held = arrive;
       },
-      answered: () => {
+      responded: () => {
         this.#lastActivityAtMs = performance.now();
-        this.#note(`  answered: ${description}`);
+        this.#note(`  responded: ${description}`);
         this.#outsideChecks.push(this.#checkOutside(description));
       },
-      lost: () => {
+      responseLost: () => {
         this.#isOutsidePerturbed = true;
       },
     });

@@ -28,8 +28,8 @@ export interface OutsideHooks {
 export interface OutsideWrite {
   /** The proxy must wait for it, even if the operator disconnects. True: forward the write. False: discard it and disconnect. */
   readonly isForwarded: Promise<boolean>;
-  /** The proxy must call it when the answer is there. True: deliver the answer. False: disconnect instead. */
-  answer(): boolean;
+  /** The proxy must call it when the response is there. True: deliver the response. False: disconnect instead. */
+  respond(): boolean;
 }
 
 /**

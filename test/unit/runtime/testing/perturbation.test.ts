@@ -98,30 +98,30 @@ test('a plan may miss a write that not every undisturbed run sent', () => {
 
 async function outcomeOf(perturbation: WritePerturbation | undefined): Promise<readonly string[]> {
   const log: string[] = [];
-  const { isForwarded, answer } = outsideWrite(perturbation, {
+  const { isForwarded, respond } = outsideWrite(perturbation, {
     crash: () => log.push('crash'),
     hold: (arrive) => {
       log.push('held');
       arrive();
     },
-    answered: () => log.push('answered'),
-    lost: () => log.push('lost'),
+    responded: () => log.push('responded'),
+    responseLost: () => log.push('lost'),
   });
   if (!(await isForwarded)) return [...log, 'discarded'];
   log.push('forwarded');
-  log.push(answer() ? 'delivered' : 'not delivered');
+  log.push(respond() ? 'delivered' : 'not delivered');
   await new Promise(setImmediate);
   return log;
 }
 
 test.each([
-  [undefined, ['forwarded', 'answered', 'delivered']],
+  [undefined, ['forwarded', 'responded', 'delivered']],
   ['unsent', ['crash', 'discarded']],
-  ['reply-lost', ['forwarded', 'answered', 'crash', 'not delivered']],
-  ['replied', ['forwarded', 'answered', 'delivered', 'crash']],
-  ['late', ['crash', 'held', 'forwarded', 'answered', 'not delivered']],
-  ['retried', ['forwarded', 'answered', 'lost', 'not delivered']],
-  ['stopped', ['forwarded', 'answered', 'delivered']],
+  ['reply-lost', ['forwarded', 'responded', 'crash', 'not delivered']],
+  ['replied', ['forwarded', 'responded', 'delivered', 'crash']],
+  ['late', ['crash', 'held', 'forwarded', 'responded', 'not delivered']],
+  ['retried', ['forwarded', 'responded', 'lost', 'not delivered']],
+  ['stopped', ['forwarded', 'responded', 'delivered']],
 ] as const)('a write to another system, %s', async (perturbation, outcome) => {
   expect(await outcomeOf(perturbation)).toEqual(outcome);
 });
