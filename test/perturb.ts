@@ -10,7 +10,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { type PerturbReport, perturb, type Scenario, type WriteCounts } from '../src/runtime/testing/index.ts';
+import {
+  type PerturbOptions,
+  type PerturbReport,
+  perturb,
+  type Scenario,
+  type WriteCounts,
+} from '../src/runtime/testing/index.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
@@ -29,7 +35,12 @@ const maxMinutes = 20;
 /** All plans would take longer than that. A single one may be any. */
 const sparse = PLAN === '';
 
-const log = pino({ level: 'silent' });
+const options: Pick<PerturbOptions, 'log' | 'only' | 'sparse' | 'onFailure'> = {
+  log: pino({ level: 'silent' }),
+  only: [PLAN],
+  sparse,
+  onFailure: ({ message }) => console.error(`${message}\n`),
+};
 
 const isChosen = ({ name }: Scenario): boolean => PLAN === '' || PLAN.split('/')[0] === name;
 
@@ -39,7 +50,7 @@ async function run(folder: string): Promise<PerturbReport> {
   const programs = resources.use(await OutsidePrograms.start(folder));
   const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
   const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter(isChosen);
-  return await perturb({ connection, log, scenarios, only: [PLAN], sparse, concurrency: 14 });
+  return await perturb({ ...options, connection, scenarios, concurrency: 14 });
 }
 
 /** These scenarios change CustomResourceDefinitions, so they have a cluster for themselves, and run one at a time. */
@@ -47,7 +58,7 @@ async function runOverOriginalCrds(folder: string): Promise<PerturbReport> {
   await using resources = new AsyncDisposableStack();
   const { connection, cluster } = await startCluster(folder, resources);
   const scenarios = originalCrdScenariosOn(cluster);
-  return await perturb({ connection, log, scenarios, only: [PLAN], sparse, concurrency: 1 });
+  return await perturb({ ...options, connection, scenarios, concurrency: 1 });
 }
 
 async function startCluster(folder: string, resources: AsyncDisposableStack) {
@@ -88,7 +99,6 @@ const sumOf = (counts: readonly WriteCounts[]): WriteCounts => ({
 const folder = await makeRunFolder('perturb');
 try {
   const { plans, writes, varyingWrites, missed, failures, minutes } = await runAll(folder);
-  for (const { message } of failures) console.error(`${message}\n`);
   for (const name of missed) console.log(`the write was not sent: ${name}`);
   const percent = ((100 * writes.perturbed) / Math.max(writes.planned, 1)).toFixed(0);
   console.log(

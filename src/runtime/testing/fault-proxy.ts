@@ -339,7 +339,11 @@ function withoutConnectionHeaders(headers: IncomingMessage['headers']): Outgoing
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !connectionHeaders.includes(name)));
 }
 
-function sendError(fault: Fault & { type: 'error-response' }, request: IncomingMessage, response: ServerResponse): void {
+function sendError(
+  fault: Fault & { type: 'error-response' },
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
   const { status, reason, retryAfterSeconds } = fault;
   request.resume();
   response.writeHead(status, {

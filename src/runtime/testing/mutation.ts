@@ -186,9 +186,9 @@ class Mutator {
   readonly #client: Client;
   readonly #options: MutateOptions;
   readonly #count: Count;
-  /** By spec, as JSON. */
+  /** By spec, as JSON. Histories have the same specs again and again, the more when they shrink. */
   readonly #refusals = new Map<string, Promise<boolean>>();
-  #first: Promise<Facts> | undefined;
+  readonly #learned = new Map<string, Promise<Facts>>();
 
   constructor(subject: MutationSubject, client: Client, options: MutateOptions, count: Count) {
     this.name = subject.kind.kind;
@@ -311,7 +311,7 @@ class Mutator {
     return expected;
   }
 
-  /** Whether Ready refuses the spec of a new object. Histories have the same specs again and again, the more when they shrink. */
+  /** Whether Ready refuses the spec of a new object. */
   #refuses(spec: object): Promise<boolean> {
     const text = JSON.stringify(spec);
     const known = this.#refusals.get(text) ?? this.#tryNew(spec);
@@ -351,9 +351,10 @@ class Mutator {
 
   /** Returns what two new objects of a spec have in common. */
   #factsOfNew(spec: object): Promise<Facts> {
-    if (spec !== this.#subject.spec) return this.#learn(spec);
-    this.#first ??= this.#learn(spec);
-    return this.#first;
+    const text = JSON.stringify(spec);
+    const learned = this.#learned.get(text) ?? this.#learn(spec);
+    this.#learned.set(text, learned);
+    return learned;
   }
 
   async #learn(spec: object): Promise<Facts> {

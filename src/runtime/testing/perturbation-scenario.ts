@@ -3,6 +3,7 @@ import type { Kind } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { ListedObject } from './facts.ts';
+import type { PerturbationError } from './perturbation-errors.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
@@ -101,6 +102,8 @@ export interface PerturbOptions {
   readonly sparse?: boolean;
   /** Creates a namespace for a run and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;
+  /** Is called for each failed plan at once, because a run may take minutes. */
+  readonly onFailure?: (failure: PerturbationError) => void;
   /** How many plans run at a time. Default 4. */
   readonly concurrency?: number;
   /** How long a step of a perturbed run may take, in milliseconds. Default 30,000. */

@@ -185,6 +185,7 @@ interface PlanResult {
 async function tryPlan(plan: Plan, options: AllOptions, limit: Limit): Promise<PlanResult> {
   for (let attempt = 1; ; attempt++) {
     const result = await limit(() => runPlan(plan, options));
+    if (result.failure !== undefined) options.onFailure?.(result.failure);
     if (result.isHit || result.failure !== undefined || attempt === maxAttempts) return result;
   }
 }

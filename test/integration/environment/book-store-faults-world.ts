@@ -101,7 +101,10 @@ export async function growsThroughFaults({ cutWatches }: { readonly cutWatches: 
   const before = await running();
   // Seldom enough for a reconcile to succeed in the end: each retry waits for longer.
   const lost = inject({ type: 'lost-response' }, { on: isWrite, every: 3 });
-  const failed = inject({ type: 'error-response', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite, every: 2 });
+  const failed = inject(
+    { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
+    { on: isWrite, every: 2 },
+  );
   const cuts: InjectedFault[] = [];
   // A watch that breaks off at once is opened again after 0.8 s, then after twice that and so on: few, or this takes minutes.
   const cut = () => {

@@ -74,7 +74,10 @@ test('can respond to every second write itself, without a request to the server'
 });
 
 test('ends a fault after a number of times, or earlier with off()', async () => {
-  const storm = proxy.inject({ type: 'error-response', status: 503, reason: 'ServiceUnavailable' }, { on: isList, times: 1 });
+  const storm = proxy.inject(
+    { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
+    { on: isList, times: 1 },
+  );
   const unused = proxy.inject({ type: 'error-response', status: 500, reason: 'InternalError' });
   unused.off();
   await expect(client.list(Widget)).rejects.toMatchObject({ code: 503 });
