@@ -39,6 +39,8 @@ export interface ProxyObserver {
   response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
   /** The API server has sent an event of a watch: a line of JSON. */
   watchEvent?(request: ProxiedRequest, line: string): void;
+  /** The API server has ended a watch, as it does at its timeout, and when a CustomResourceDefinition changes. */
+  watchEnded?(request: ProxiedRequest): void;
   /** A fault of the type `crash` has struck. */
   crash?(): void;
 }
@@ -315,6 +317,7 @@ export class FaultProxy implements AsyncDisposable {
     upstream.once('close', () => {
       const response = upstream.complete ? { status: upstream.statusCode ?? 502, body: text } : undefined;
       if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
+      else if (response?.status === 200) this.#observer.watchEnded?.(proxied);
     });
   }
 }

@@ -142,7 +142,7 @@ export function plansOf(learned: Learned, { sparse = false }: { readonly sparse?
 
 function perturbationsOf(
   { description }: LearnedWrite,
-  { kinds, outside }: Scenario,
+  { kinds, outside, withoutPerturbations = [] }: Scenario,
   isLastStep: boolean,
 ): readonly WritePerturbation[] {
   const [verb = '', resource] = description.split(' ');
@@ -154,7 +154,7 @@ function perturbationsOf(
     // A write to another system has no precondition that fails in the past.
     ...writePerturbations.filter((perturbation) => perturbation !== 'past' || outside === undefined),
     ...(mayBeOvertaken ? (['overtaken'] as const) : []),
-  ];
+  ].filter((perturbation) => !withoutPerturbations.includes(perturbation));
 }
 
 /** At every write: crashes, and a handover. */

@@ -4,6 +4,7 @@ import type { Logger } from '../observability/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { ListedObject } from './facts.ts';
 import type { PerturbationError } from './perturbation-errors.ts';
+import type { WritePerturbation } from './perturbation-plans.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
@@ -76,6 +77,8 @@ export interface Scenario {
   readonly restores?: Readonly<Record<string, string>>;
   /** The steps to perturb. Default: all. For a scenario that begins or ends as another one does. */
   readonly perturbedSteps?: readonly string[];
+  /** Perturbations that the scenario does not allow. Default: none. */
+  readonly withoutPerturbations?: readonly WritePerturbation[];
   /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
   readonly mayOmitWrites?: boolean;
 }

@@ -89,6 +89,13 @@ test('an operator with another system is not restarted into the past', () => {
   );
 });
 
+test('a scenario may leave out perturbations', () => {
+  const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
+  const limited = { ...scenario, withoutPerturbations: ['past', 'late'] as const };
+  const left = plansOf({ scenario: limited, changes: new Map(), steps }).map(({ target }) => target.perturbation);
+  expect(left).toEqual(['unsent', 'reply-lost', 'replied', 'stopped', 'cut-off', 'retried', 'stale']);
+});
+
 test('a plan may miss a write that not every undisturbed run sent', () => {
   const mayMiss = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map((plan) => plan.mayMiss);
   expect(mayMiss('web/create write 1 unsent')).toEqual([false]);
