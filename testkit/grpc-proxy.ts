@@ -159,7 +159,7 @@ export class GrpcProxy implements AsyncDisposable {
       trailers = received;
     });
     const answerBody = await buffer(upstream);
-    if (!write.answer()) {
+    if (!write.respond()) {
       this.#break(stream);
       return;
     }

@@ -140,7 +140,7 @@ function forwardIntercepted(client: Socket, upstream: Socket, intercept: Interce
   });
   client.on('close', () => void forwarded.then(() => upstream.end()));
   upstream.on('data', (data: Buffer) => {
-    const isDelivered = sent?.answer() ?? true;
+    const isDelivered = sent?.respond() ?? true;
     sent = undefined;
     if (isDelivered) client.write(data);
     else resetConnection(client);

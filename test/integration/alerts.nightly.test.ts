@@ -250,7 +250,7 @@ test('EchoperatorReconcilesFailing fires while a quota refuses Jobs', async () =
 
 test('EchoperatorCacheStale and EchoperatorKeysStuck fire while Jobs can be neither listed nor watched', async () => {
   const ofJobs: RequestFilter = ({ resource, verb }) => resource === 'jobs' && (verb === 'list' || verb === 'watch');
-  const refused = proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' }, { on: ofJobs });
+  const refused = proxy.inject({ type: 'error-response', status: 500, reason: 'InternalError' }, { on: ofJobs });
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: ofJobs });
   await eventually('the watch is cut', async () => cut.count > 0);
   await eventually('the next one is refused', async () => refused.count > 0);

@@ -232,7 +232,7 @@ describe('explain answers', () => {
   test('why does it fail again and again? The API server fails, and the condition says so too', async () => {
     const key = { namespace, name: 'unavailable' };
     const fault = proxy.inject(
-      { type: 'answer', status: 503, reason: 'ServiceUnavailable' },
+      { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
       { on: ({ verb, resource }) => verb === 'create' && resource === 'jobs' },
     );
     await create(key.name);

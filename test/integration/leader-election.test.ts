@@ -158,7 +158,7 @@ describe('a handover', () => {
       const { renewTime, acquireTime } = (await lease()).spec ?? {};
       return Date.parse(renewTime ?? '') - Date.parse(acquireTime ?? '') > 1000;
     });
-    expect(standby?.proxy.answered(409)).toBe(0);
+    expect(standby?.proxy.responses(409)).toBe(0);
   });
 
   test('one of the standbys takes a released Lease, which they observe by their watch', async () => {
@@ -169,7 +169,7 @@ describe('a handover', () => {
     expect(standbys.filter((candidate) => candidate.leads)).toEqual([next]);
     expect((await lease()).spec).toMatchObject({ holderIdentity: next.identity, leaseTransitions: 1 });
     // Each of the others had one Conflict, or observed the new leader before it wrote.
-    for (const standby of standbys) expect(standby.proxy.answered(409)).toBeLessThanOrEqual(1);
+    for (const standby of standbys) expect(standby.proxy.responses(409)).toBeLessThanOrEqual(1);
   });
 
   test('a stopped leader leads and renews until its work has ended', async () => {
@@ -230,7 +230,7 @@ describe('a leader that is cut off', () => {
   test('keeps leading if the outage is shorter than the renew deadline', async () => {
     const [leader, standby] = await startGroup(2);
     const refused = leader.proxy.inject(
-      { type: 'answer', status: 500, reason: 'InternalError' },
+      { type: 'error-response', status: 500, reason: 'InternalError' },
       { on: isUpdate, times: 3 },
     );
     await eventually('three failed renewals', async () => refused.count === 3);
@@ -242,17 +242,17 @@ describe('a leader that is cut off', () => {
 
   test('reads the Lease after a renewal whose response was lost, and keeps leading', async () => {
     const [leader] = await startGroup(1);
-    const lost = leader.proxy.inject({ type: 'lost-reply' }, { on: isUpdate, times: 2 });
+    const lost = leader.proxy.inject({ type: 'lost-response' }, { on: isUpdate, times: 2 });
     await eventually('two lost replies', async () => lost.count === 2);
     const before = (await lease()).spec?.renewTime;
     await eventually('a renewal', async () => (await lease()).spec?.renewTime !== before);
-    expect(leader.proxy.answered(409)).toBeGreaterThan(0);
+    expect(leader.proxy.responses(409)).toBeGreaterThan(0);
     expect(leader.leads).toBe(true);
   });
 
   test('ends although it cannot release the Lease, which expires', async () => {
     const [leader, standby] = await startGroup(2, { timings: expiring });
-    leader.proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' }, { on: isUpdate });
+    leader.proxy.inject({ type: 'error-response', status: 500, reason: 'InternalError' }, { on: isUpdate });
     expect(await leader.stop()).toBe('resolved');
     expect(leader.log.messages('warn')).toContain('the lease could not be released: it expires');
     if (standby === undefined) throw new Error('there is a standby');
@@ -284,7 +284,7 @@ describe('a Lease that another client changes', () => {
     expect((await lease()).spec?.leaseTransitions).toBe(5);
     expect(leader.leads).toBe(true);
     expect(standby?.leads).toBe(false);
-    expect(standby?.proxy.answered(201)).toBe(0);
+    expect(standby?.proxy.responses(201)).toBe(0);
   });
 
   test('stays with its holder if it is labelled', async () => {
@@ -304,7 +304,7 @@ describe('a standby with a bad connection', () => {
   test('leads if the response to its claim was lost, as soon as it reads the Lease', async () => {
     const candidate = await Candidate.start({ identity: 'lost' });
     // In time: a candidate reads the Lease before it creates it.
-    const lost = candidate.proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
+    const lost = candidate.proxy.inject({ type: 'lost-response' }, { on: isCreate, times: 1 });
     await leads(candidate);
     expect(lost.count).toBe(1);
     expect((await lease()).spec?.holderIdentity).toBe('lost');
@@ -313,7 +313,7 @@ describe('a standby with a bad connection', () => {
   test('reads the Lease if its watches are refused', async () => {
     const [leader, standby] = await startGroup(2);
     if (standby === undefined) throw new Error('there is a standby');
-    const refused = standby.proxy.inject({ type: 'answer', status: 403, reason: 'Forbidden' }, { on: isWatch });
+    const refused = standby.proxy.inject({ type: 'error-response', status: 403, reason: 'Forbidden' }, { on: isWatch });
     const cut = standby.proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch });
     await eventually('a refused watch', async () => refused.count > 0);
     expect(await leader.stop()).toBe('resolved');
@@ -322,7 +322,7 @@ describe('a standby with a bad connection', () => {
   });
 
   test('waits if it starts while the API server is down', async () => {
-    const refused = { type: 'answer', status: 503, reason: 'ServiceUnavailable' } as const;
+    const refused = { type: 'error-response', status: 503, reason: 'ServiceUnavailable' } as const;
     const candidate = await Candidate.start();
     const down = candidate.proxy.inject(refused);
     await eventually('several requests have failed', async () => down.count > 2);

@@ -170,7 +170,7 @@ describe('a kind whose controller is off', () => {
   test.each([404, 403])('does not block the operator if the server answers %d', async (status) => {
     const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
     const missing = proxy.inject(
-      { type: 'answer', status, reason: status === 404 ? 'NotFound' : 'Forbidden' },
+      { type: 'error-response', status, reason: status === 404 ? 'NotFound' : 'Forbidden' },
       { on: ({ resource }) => resource === 'postgreswriters' },
     );
     const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });

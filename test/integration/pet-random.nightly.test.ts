@@ -155,7 +155,7 @@ class RandomPets implements AsyncDisposable {
       return false;
     };
     if (of === 'store') this.#world.store.onCall = () => void counted();
-    else this.#armed.push(this.#world.api.inject({ type: 'lost-reply' }, { on: counted }));
+    else this.#armed.push(this.#world.api.inject({ type: 'lost-response' }, { on: counted }));
   }
 
   /** Cancels pending kills. */

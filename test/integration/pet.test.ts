@@ -216,7 +216,7 @@ describe('each Pet has exactly one pet, whichever request or reply is lost', () 
   test('a failed status write after AddPets creates no second pet', async () => {
     let writes = 0;
     const second = world.api.inject(
-      { type: 'answer', status: 500, reason: 'InternalError' },
+      { type: 'error-response', status: 500, reason: 'InternalError' },
       {
         on: ({ method, path }) => method === 'PATCH' && path.endsWith('/pets/thor/status') && ++writes === 2,
         times: 1,

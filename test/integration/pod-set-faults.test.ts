@@ -147,7 +147,7 @@ describe('a stale cache', () => {
 describe('a lost reply', () => {
   test.each([1, 3])('to the creation of a pod, %d in all, leads to no surplus pod', async (times) => {
     await withOperator(async () => {
-      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times });
+      const lost = inject({ type: 'lost-response' }, { on: isCreate, times });
       await apply(6);
       await struck(lost, times);
       await settled(6);
@@ -163,8 +163,8 @@ describe('a lost reply', () => {
   ])('to the creation of the only pod%s with a stale cache leads to no second pod', async (_, looks) => {
     await withOperator(async () => {
       const slow = slowPods();
-      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
-      const unseen = inject({ type: 'lost-reply' }, { on: isLook, times: looks });
+      const lost = inject({ type: 'lost-response' }, { on: isCreate, times: 1 });
+      const unseen = inject({ type: 'lost-response' }, { on: isLook, times: looks });
       await apply(1);
       await struck(lost, 1);
       await struck(unseen, looks);
@@ -181,7 +181,7 @@ describe('a lost reply', () => {
     await withOperator(async () => {
       await apply(6);
       await settled(6);
-      const lost = inject({ type: 'lost-reply' }, { on: isDelete, times: 2 });
+      const lost = inject({ type: 'lost-response' }, { on: isDelete, times: 2 });
       await apply(2);
       await struck(lost, 2);
       await settled(2);

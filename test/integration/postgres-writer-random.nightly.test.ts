@@ -104,7 +104,7 @@ class RandomPostgresWriters implements AsyncDisposable {
       if (isWrite(request)) this.#count();
       return false;
     };
-    api.inject({ type: 'lost-reply' }, { on });
+    api.inject({ type: 'lost-response' }, { on });
   }
 
   static async start(): Promise<RandomPostgresWriters> {

@@ -33,7 +33,7 @@ async function echoServer() {
 
 const sent = (isDelivered: boolean): OutsideWrite => ({
   isForwarded: Promise.resolve(true),
-  answer: () => isDelivered,
+  respond: () => isDelivered,
 });
 
 async function exchange(port: number, message: string): Promise<string> {
@@ -54,7 +54,7 @@ test('a TCP proxy forwards, discards, and loses the answer, as the interceptor s
   await using server = await echoServer();
   await using proxy = await TcpProxy.start(server.port);
   const writes: Record<string, OutsideWrite> = {
-    discarded: { isForwarded: Promise.resolve(false), answer: () => true },
+    discarded: { isForwarded: Promise.resolve(false), respond: () => true },
     unanswered: sent(false),
     answered: sent(true),
   };
@@ -78,7 +78,7 @@ test('a TCP proxy forwards a late write after the client has gone', async () => 
     arrived.resolve();
     return {
       isForwarded: late.promise,
-      answer: () => {
+      respond: () => {
         answered.resolve();
         return false;
       },
@@ -126,7 +126,7 @@ test('a gRPC proxy forwards, discards, and loses the answer, as the interceptor 
   await using server = await grpcServer();
   await using proxy = await GrpcProxy.start(server.port);
   const writes: Record<string, OutsideWrite> = {
-    Discarded: { isForwarded: Promise.resolve(false), answer: () => true },
+    Discarded: { isForwarded: Promise.resolve(false), respond: () => true },
     Unanswered: sent(false),
     Answered: sent(true),
   };

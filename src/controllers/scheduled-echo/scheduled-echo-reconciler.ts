@@ -1,11 +1,12 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { missingField } from '../../runtime/controller/index.ts';
+import { isCurrent, missingField } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
   done,
   type EventRecorder,
+  findCondition,
   isControlledBy,
   keyOf,
   type ObjectKey,
@@ -104,7 +105,7 @@ export class ScheduledEchoReconciler {
     return this.#reporter.reconcile(echo, context, () => this.#reconcileCronJob(echo, context));
   }
 
-  async #reconcileCronJob(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome> {
+  async #reconcileCronJob(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome | undefined> {
     const missing = missingField(ScheduledEcho, echo);
     if (missing !== undefined) {
       const status = statusOf(echo, this.#ownCronJob(echo));
@@ -112,6 +113,10 @@ export class ScheduledEchoReconciler {
     }
     const { applier, cronJobs, pod } = this.#options;
     const { client } = context;
+    // The garbage collector deletes the CronJob of a ScheduledEcho that is gone. While the watch lags behind that, the operator would create
+    // it again and again.
+    const isMissing = cronJobs.get(cronJobKeyOf(keyOf(echo))) === undefined;
+    if (isMissing && hadCronJob(echo) && !(await isCurrent(client, ScheduledEcho, echo))) return undefined;
     const applied = await applier.apply(CronJob, cronJobOf(echo, pod), { client, store: cronJobs });
     if (applied.type === 'nameTaken') {
       const child = { kind: CronJob, holder: applied.holder };
@@ -149,6 +154,10 @@ export class ScheduledEchoReconciler {
     return cronJob !== undefined && isControlledBy(cronJob, echo) ? cronJob : undefined;
   }
 }
+
+/** Whether the CronJob existed according to the status, also under an earlier spec. */
+const hadCronJob = ({ status }: ScheduledEcho): boolean =>
+  findCondition(status?.conditions, 'Ready')?.status === 'True';
 
 /** The Jobs of a CronJob that have not finished. */
 export const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>

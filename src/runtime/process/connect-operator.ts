@@ -85,11 +85,16 @@ const eventFlushTimeoutMs = 2000;
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino(), leaderElection });
  */
 export async function connectOperator(options: ConnectOptions): Promise<Operator> {
+  const metrics = new Metrics(new Registry());
+  collectDefaultMetrics({ register: metrics.registry });
+  return connectOperatorWith(metrics, options);
+}
+
+/** As {@link connectOperator}. The metrics of the process can never be released, so many operators in one process must do without. */
+export async function connectOperatorWith(metrics: Metrics, options: ConnectOptions): Promise<Operator> {
   const { name, environment, log, kubeconfigPath, leaderElection, userAgent = name } = options;
   const { drainTimeoutMs, cacheSyncTimeoutMs } = options;
   const connection = options.connection ?? (await connect({ environment: required(environment), kubeconfigPath }));
-  const metrics = new Metrics(new Registry());
-  collectDefaultMetrics({ register: metrics.registry });
   const observe = metrics.requests(connection.server.host);
   const transport = new Transport(connection, { userAgent, observe });
   const candidate =

@@ -33,12 +33,14 @@ export interface FaultProxyOptions {
 
 /** Observes the requests of a {@link FaultProxy}, for example to record them. */
 export interface ProxyObserver {
-  /** A request has arrived. */
-  request?(request: ProxiedRequest): void;
+  /** A request has arrived. @param clientPort the port of the client's end of the connection */
+  request?(request: ProxiedRequest, clientPort: number | undefined): void;
   /** A response that is not a watch is complete; undefined: the API server never responds. Called once per request. */
   response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
   /** The API server has sent an event of a watch: a line of JSON. */
   watchEvent?(request: ProxiedRequest, line: string): void;
+  /** The API server has ended a watch, as it does at its timeout, and when a CustomResourceDefinition changes. */
+  watchEnded?(request: ProxiedRequest): void;
   /** A fault of the type `crash` has struck. */
   crash?(): void;
 }
@@ -61,7 +63,7 @@ const keepAliveTimeoutMs = 600_000;
  * @example
  * await using proxy = await FaultProxy.start({ upstream: server.connection });
  * const client = createClient(proxy.connection, { fieldManager: 'my-test' });
- * const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite });
+ * const storm = proxy.inject({ type: 'error-response', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite });
  * // … what the operator does meanwhile …
  * storm.off();
  * expect(storm.count).toBeGreaterThan(0);
@@ -138,7 +140,7 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /** Returns how many responses of the API server had this status. */
-  answered(status: number): number {
+  responses(status: number): number {
     return this.#statuses.get(status) ?? 0;
   }
 
@@ -170,14 +172,14 @@ export class FaultProxy implements AsyncDisposable {
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
     // First, so that the observer can choose the request for a fault.
-    this.#observer.request?.(proxied);
+    this.#observer.request?.(proxied, request.socket.remotePort);
     const due = [...this.#faults].find(
       (injected) =>
         (affectsRequest(injected.fault) || affectsResponse(injected.fault, proxied)) && injected.isDue(proxied),
     );
     request.on('error', () => {});
     response.on('error', () => {});
-    if (due?.fault.type === 'answer' && due.tryCount()) {
+    if (due?.fault.type === 'error-response' && due.tryCount()) {
       sendError(due.fault, request, response);
       this.#observer.response?.(proxied, undefined);
       return;
@@ -261,7 +263,7 @@ export class FaultProxy implements AsyncDisposable {
     const { proxied, request, response, due } = forwarded;
     this.#forwarded.delete(forwarded);
     const status = upstream.statusCode ?? 502;
-    this.#statuses.set(status, this.answered(status) + 1);
+    this.#statuses.set(status, this.responses(status) + 1);
     this.#observe(proxied, upstream);
     if (this.#hasCrashed) {
       // Nobody reads it, and a response that is not read never ends.
@@ -273,7 +275,7 @@ export class FaultProxy implements AsyncDisposable {
       const socket = this.#sockets.get(remotePort);
       if (socket !== undefined) resetConnection(socket);
     };
-    if (due?.fault.type === 'lost-reply') {
+    if (due?.fault.type === 'lost-response') {
       upstream.on('error', reset);
       upstream.on('end', () => {
         due.tryCount();
@@ -315,6 +317,7 @@ export class FaultProxy implements AsyncDisposable {
     upstream.once('close', () => {
       const response = upstream.complete ? { status: upstream.statusCode ?? 502, body: text } : undefined;
       if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
+      else if (response?.status === 200) this.#observer.watchEnded?.(proxied);
     });
   }
 }
@@ -329,7 +332,7 @@ interface ForwardedRequest {
 }
 
 const affectsRequest = ({ type }: Fault): boolean =>
-  ['answer', 'delayed', 'as-of', 'lost-reply', 'crash'].includes(type);
+  ['error-response', 'delayed', 'as-of', 'lost-response', 'crash'].includes(type);
 
 /** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>
@@ -339,7 +342,11 @@ function withoutConnectionHeaders(headers: IncomingMessage['headers']): Outgoing
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !connectionHeaders.includes(name)));
 }
 
-function sendError(fault: Fault & { type: 'answer' }, request: IncomingMessage, response: ServerResponse): void {
+function sendError(
+  fault: Fault & { type: 'error-response' },
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
   const { status, reason, retryAfterSeconds } = fault;
   request.resume();
   response.writeHead(status, {

@@ -4,7 +4,7 @@ import type { ProxiedRequest, RequestFilter } from './proxied-request.ts';
 export type Fault =
   /** The proxy responds with an error and does not forward the request. */
   | {
-      readonly type: 'answer';
+      readonly type: 'error-response';
       readonly status: number;
       /** The `reason` of the Status in the response: `Expired`, `TooManyRequests` … */
       readonly reason: string;
@@ -16,7 +16,7 @@ export type Fault =
   /** A list returns the objects as of an earlier version, until the API server has compacted it. */
   | { readonly type: 'as-of'; readonly resourceVersion: string }
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
-  | { readonly type: 'lost-reply' }
+  | { readonly type: 'lost-response' }
   /**
    * For the API server, the client's process ends: the proxy closes every connection, and forwards nothing more. A write that the
    * client has sent completely is still processed. It happens when a request arrives and is not forwarded (`unsent`), when

@@ -29,7 +29,7 @@ export interface MutationSubject {
    */
   readonly values?: Readonly<Record<string, readonly unknown[]>>;
   /** Children that stay when the object is deleted. Default: none. */
-  readonly kept?: readonly Kind[];
+  readonly childrenThatStay?: readonly Kind[];
   /** Properties that change neither the children nor the status. Default: none. */
   readonly withoutEffect?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
@@ -186,9 +186,9 @@ class Mutator {
   readonly #client: Client;
   readonly #options: MutateOptions;
   readonly #count: Count;
-  /** By spec, as JSON. */
+  /** By spec, as JSON. Histories have the same specs again and again, the more when they shrink. */
   readonly #refusals = new Map<string, Promise<boolean>>();
-  #first: Promise<Facts> | undefined;
+  readonly #learned = new Map<string, Promise<Facts>>();
 
   constructor(subject: MutationSubject, client: Client, options: MutateOptions, count: Count) {
     this.name = subject.kind.kind;
@@ -311,7 +311,7 @@ class Mutator {
     return expected;
   }
 
-  /** Whether Ready refuses the spec of a new object. Histories have the same specs again and again, the more when they shrink. */
+  /** Whether Ready refuses the spec of a new object. */
   #refuses(spec: object): Promise<boolean> {
     const text = JSON.stringify(spec);
     const known = this.#refusals.get(text) ?? this.#tryNew(spec);
@@ -351,9 +351,10 @@ class Mutator {
 
   /** Returns what two new objects of a spec have in common. */
   #factsOfNew(spec: object): Promise<Facts> {
-    if (spec !== this.#subject.spec) return this.#learn(spec);
-    this.#first ??= this.#learn(spec);
-    return this.#first;
+    const text = JSON.stringify(spec);
+    const learned = this.#learned.get(text) ?? this.#learn(spec);
+    this.#learned.set(text, learned);
+    return learned;
   }
 
   async #learn(spec: object): Promise<Facts> {
@@ -485,9 +486,9 @@ class ObjectOfSpec {
   }
 
   async delete(): Promise<void> {
-    const { kind, kept = [] } = this.#subject;
+    const { kind, childrenThatStay = [] } = this.#subject;
     await this.#client.delete(kind, this.#key);
-    const isKept = (path: string): boolean => kept.some((each) => path.startsWith(`${each.kind} `));
+    const isKept = (path: string): boolean => childrenThatStay.some((each) => path.startsWith(`${each.kind} `));
     const isGone = async (): Promise<boolean> => {
       const left = new Map([...(await this.facts())].filter(([path]) => !isKept(path)));
       const difference = differenceOf(this.#before, left);

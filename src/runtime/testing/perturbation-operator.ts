@@ -22,6 +22,9 @@ class OperatorGate implements Gate {
   }
 }
 
+/** How long a request to another system takes to its proxy, which is in the same process. */
+export const maxTransitMs = 250;
+
 /** The version of an object in a cache. */
 export interface ObservedVersion {
   readonly kind: string;
@@ -49,6 +52,7 @@ export class RunningOperator {
   readonly #operator: Operator;
   readonly #stop = new AbortController();
   #close: (() => Promise<void>) | undefined;
+  #gateClosedAtMs = Number.POSITIVE_INFINITY;
   #running: Promise<void> = Promise.resolve();
   #failure: unknown;
   #stopped: Promise<void> | undefined;
@@ -58,6 +62,9 @@ export class RunningOperator {
     this.proxy = proxy;
     this.#crashGate = operator.elector === undefined ? new OperatorGate() : undefined;
     this.gate = operator.elector?.fence ?? this.#crashGate ?? new OperatorGate();
+    this.gate.signal.addEventListener('abort', () => {
+      this.#gateClosedAtMs = performance.now();
+    });
     this.#operator = operator;
   }
 
@@ -75,6 +82,10 @@ export class RunningOperator {
     await Promise.race([this.#operator.manager.synced, this.#running]);
     const { elector } = this.#operator;
     if (elector !== undefined && !elector.isLeading) throw new Error(`operator ${this.number} does not lead`);
+  }
+
+  gateClosedBefore(timeMs: number): boolean {
+    return timeMs > this.#gateClosedAtMs;
   }
 
   /** For the API server, the process has ended. */
@@ -108,9 +119,9 @@ export class RunningOperator {
 
   /** The sum of a metric over all controllers. */
   async #sum(name: string): Promise<number> {
-    const metrics = await this.#operator.metrics.registry.metrics();
-    const lines = metrics.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'gm'));
-    return [...lines].reduce((sum, [, value]) => sum + Number(value), 0);
+    const metric = await this.#operator.metrics.registry.getSingleMetric(name)?.get();
+    if (metric === undefined) throw new Error(`the operator has no metric ${name}`);
+    return metric.values.reduce((sum, { value }) => sum + value, 0);
   }
 
   stop(): Promise<void> {

@@ -3,10 +3,16 @@ import type { Facts } from './facts.ts';
 import type { ObservedResponse } from './fault-proxy.ts';
 import type { ProxiedRequest } from './proxied-request.ts';
 
-/** How often an operator has created and deleted each object. */
+/** The changes in some steps. */
+export const changesIn = (steps: readonly string[], changes: Facts): Facts =>
+  new Map([...changes].filter(([change]) => steps.some((step) => change.startsWith(`${step}: `))));
+
+/** How often an operator has created and deleted each object, by step. */
 export class ChangeCounts {
-  /** The uids of the created and deleted objects, by `created configmaps world`. */
+  /** The uids of the created and deleted objects, by `create: configmaps world created`. */
   readonly #uids = new Map<string, Set<string>>();
+  /** What has been counted: `configmaps world created` and the uid. */
+  readonly #counted = new Set<string>();
 
   get facts(): Facts {
     return new Map([...this.#uids].map(([change, uids]) => [change, uids.size]));
@@ -16,18 +22,22 @@ export class ChangeCounts {
   record(
     { verb, resource }: ProxiedRequest,
     { status, body }: ObservedResponse,
-    { canonicalName, isLastStep }: { canonicalName(name: string): string; readonly isLastStep: boolean },
+    options: { canonicalName(name: string): string; readonly step: string; readonly isLastStep: boolean },
   ): void {
     if (status >= 300 || resource === 'events') return;
     const isDeletion = verb === 'delete';
     if (!isDeletion && status !== 201) return;
     // The operator may observe that a child is gone before it observes that its owner is, and create the child once more.
-    if (!isDeletion && isLastStep) return;
+    if (!isDeletion && options.isLastStep) return;
     const { metadata = {}, details = {} } = JSON.parse(body);
-    const name = canonicalName(String(metadata.name ?? details.name));
+    const name = options.canonicalName(String(metadata.name ?? details.name));
+    const uid = String(metadata.uid ?? details.uid);
     const change = `${resource} ${name} ${isDeletion ? 'deleted' : 'created'}`;
     // An object that terminates slowly may be deleted again, which changes nothing.
-    this.#uids.set(change, (this.#uids.get(change) ?? new Set()).add(String(metadata.uid ?? details.uid)));
+    if (this.#counted.has(`${change} ${uid}`)) return;
+    this.#counted.add(`${change} ${uid}`);
+    const inStep = `${options.step}: ${change}`;
+    this.#uids.set(inStep, (this.#uids.get(inStep) ?? new Set()).add(uid));
   }
 }
 

@@ -7,23 +7,23 @@ export interface OutsideEffects {
   crash(): void;
   /** Calls `arrive` when the new operator rests. */
   hold(arrive: () => void): void;
-  /** The answer is there. */
-  answered(): void;
-  /** The answer is lost. */
-  lost(): void;
+  /** The response is there. */
+  responded(): void;
+  /** The response is lost. */
+  responseLost(): void;
 }
 
-export const discarded: OutsideWrite = { isForwarded: Promise.resolve(false), answer: () => false };
+export const discarded: OutsideWrite = { isForwarded: Promise.resolve(false), respond: () => false };
 
 /** @param perturbation undefined: none */
 export function outsideWrite(
   perturbation: WritePerturbation | ViewPerturbation | undefined,
-  { crash, hold, answered, lost }: OutsideEffects,
+  { crash, hold, responded, responseLost }: OutsideEffects,
 ): OutsideWrite {
   const sent = (isDelivered: () => boolean): OutsideWrite => ({
     isForwarded: Promise.resolve(true),
-    answer: () => {
-      answered();
+    respond: () => {
+      responded();
       return isDelivered();
     },
   });
@@ -45,14 +45,14 @@ export function outsideWrite(
     case 'replied':
     case 'past':
       return sent(() => {
-        // When the proxy has delivered the answer.
+        // When the proxy has delivered the response.
         setImmediate(crash);
         return true;
       });
     case 'retried':
     case 'stale':
       return sent(() => {
-        lost();
+        responseLost();
         return false;
       });
     default:

@@ -3,6 +3,8 @@ import type { Kind } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { ListedObject } from './facts.ts';
+import type { PerturbationError } from './perturbation-errors.ts';
+import type { WritePerturbation } from './perturbation-plans.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
@@ -28,8 +30,8 @@ export interface OutsideHooks {
 export interface OutsideWrite {
   /** The proxy must wait for it, even if the operator disconnects. True: forward the write. False: discard it and disconnect. */
   readonly isForwarded: Promise<boolean>;
-  /** The proxy must call it when the answer is there. True: deliver the answer. False: disconnect instead. */
-  answer(): boolean;
+  /** The proxy must call it when the response is there. True: deliver the response. False: disconnect instead. */
+  respond(): boolean;
 }
 
 /**
@@ -75,6 +77,8 @@ export interface Scenario {
   readonly restores?: Readonly<Record<string, string>>;
   /** The steps to perturb. Default: all. For a scenario that begins or ends as another one does. */
   readonly perturbedSteps?: readonly string[];
+  /** Perturbations that the scenario does not allow. Default: none. */
+  readonly withoutPerturbations?: readonly WritePerturbation[];
   /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
   readonly mayOmitWrites?: boolean;
 }
@@ -93,8 +97,16 @@ export interface PerturbOptions {
   readonly only?: readonly string[];
   /** Selects among these plans by their names, for example a sample. Default: all. */
   readonly select?: (plans: readonly string[]) => readonly string[];
+  /**
+   * Leaves out plans that seldom find more. Every write is still perturbed by `unsent`, `reply-lost`, `replied` and `stopped`; only writes that
+   * each undisturbed run sends, apart from Events, also by `cut-off`, `past`, `overtaken`, and one of `late`, `retried` and `stale` in turn.
+   * Default false.
+   */
+  readonly sparse?: boolean;
   /** Creates a namespace for a run and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;
+  /** Is called for each failed plan at once, because a run may take minutes. */
+  readonly onFailure?: (failure: PerturbationError) => void;
   /** How many plans run at a time. Default 4. */
   readonly concurrency?: number;
   /** How long a step of a perturbed run may take, in milliseconds. Default 30,000. */

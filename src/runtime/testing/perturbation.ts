@@ -12,6 +12,7 @@ import {
 } from './perturbation-plans.ts';
 import { Run, type RunOptions } from './perturbation-run.ts';
 import type { PerturbOptions, Scenario } from './perturbation-scenario.ts';
+import { SentTimes } from './sent-times.ts';
 
 /** The result of {@link perturb}. */
 export interface PerturbReport {
@@ -61,7 +62,8 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const { connection, concurrency = 4, only = [''], select = (names) => names } = options;
   const client = createClient(connection, { fieldManager: 'user' });
   const running = new Set<Run>();
-  const runOptions = { ...options, client, running };
+  using sentTimes = new SentTimes();
+  const runOptions = { ...options, client, running, sentTimes };
   // Nothing tells in which run it was.
   const failAll = (cause: unknown): void => {
     for (const run of running) run.fail(new Error('a rejection was not handled', { cause }));
@@ -70,7 +72,9 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   try {
     const limit = concurrently(concurrency);
     const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
-    const plans = learned.flatMap(plansOf).filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
+    const plans = learned
+      .flatMap((each) => plansOf(each, options))
+      .filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
     const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));
@@ -181,6 +185,7 @@ interface PlanResult {
 async function tryPlan(plan: Plan, options: AllOptions, limit: Limit): Promise<PlanResult> {
   for (let attempt = 1; ; attempt++) {
     const result = await limit(() => runPlan(plan, options));
+    if (result.failure !== undefined) options.onFailure?.(result.failure);
     if (result.isHit || result.failure !== undefined || attempt === maxAttempts) return result;
   }
 }

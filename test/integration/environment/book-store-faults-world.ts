@@ -59,7 +59,7 @@ export function inject(...what: Parameters<FaultProxy['inject']>): InjectedFault
 }
 
 export const unavailable = (on: RequestFilter) =>
-  inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on });
+  inject({ type: 'error-response', status: 503, reason: 'ServiceUnavailable' }, { on });
 
 /** The request that has a claim grow. */
 export const isClaimPatch: RequestFilter = ({ resource, method }) =>
@@ -100,8 +100,11 @@ export async function growsThroughFaults({ cutWatches }: { readonly cutWatches: 
   await start();
   const before = await running();
   // Seldom enough for a reconcile to succeed in the end: each retry waits for longer.
-  const lost = inject({ type: 'lost-reply' }, { on: isWrite, every: 3 });
-  const failed = inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite, every: 2 });
+  const lost = inject({ type: 'lost-response' }, { on: isWrite, every: 3 });
+  const failed = inject(
+    { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
+    { on: isWrite, every: 2 },
+  );
   const cuts: InjectedFault[] = [];
   // A watch that breaks off at once is opened again after 0.8 s, then after twice that and so on: few, or this takes minutes.
   const cut = () => {

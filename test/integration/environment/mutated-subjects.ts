@@ -100,7 +100,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
   {
     kind: BookStore,
     children: [Deployment, StatefulSet, Service, PersistentVolumeClaim],
-    kept: [PersistentVolumeClaim],
+    childrenThatStay: [PersistentVolumeClaim],
     // A revision counts the templates, the applier may note once more what it applied, the status is not ours, a context that loses its last member may become an empty one, and the
     // claims of removed replicas stay.
     mayDiffer: (path) =>

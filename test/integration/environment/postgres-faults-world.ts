@@ -99,7 +99,7 @@ function killAfterApiWrite(api: FaultProxy, number: number, namespace: string): 
     writes += 1;
     return writes === number;
   };
-  const lost = api.inject({ type: 'lost-reply' }, { on, times: 1 });
+  const lost = api.inject({ type: 'lost-response' }, { on, times: 1 });
   return async () => {
     await eventually(`write ${number} to the API server is done`, async () => lost.count === 1);
     await world.stopOperator('SIGKILL');

@@ -73,7 +73,7 @@ test('an informer continues after its token expired before a new one was written
   // A single Echo, because the server caches the validity of a token for ten seconds.
   await eventually('the token has expired', async () => {
     await world.write('echo-0');
-    return proxy.answered(401) >= 5;
+    return proxy.responses(401) >= 5;
   });
   await eventually('both kinds are watched', async () => proxy.watches === 2);
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });

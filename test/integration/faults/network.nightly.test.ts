@@ -39,7 +39,7 @@ describe('an informer with streamed lists has all objects in the end', () => {
 
   test('when 410 answers a resumed watch', async () => {
     const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
-    await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isResume, times: 2, strikes: 2 });
+    await survive({ fault: { type: 'error-response', status: 410, reason: 'Expired' }, on: isResume, times: 2, strikes: 2 });
     expect(cut.count).toBe(2);
   });
 
@@ -49,7 +49,7 @@ describe('an informer with streamed lists has all objects in the end', () => {
     [503, 'ServiceUnavailable', 1],
   ])('when many requests get %d', async (status, reason, retryAfterSeconds) => {
     const fault: Fault = {
-      type: 'answer',
+      type: 'error-response',
       status,
       reason,
       ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
@@ -62,7 +62,7 @@ describe('an informer with streamed lists has all objects in the end', () => {
   });
 
   test('when every second write gets a conflict', async () => {
-    await survive({ fault: { type: 'answer', status: 409, reason: 'Conflict' }, on: isWrite, every: 2, strikes: 10 });
+    await survive({ fault: { type: 'error-response', status: 409, reason: 'Conflict' }, on: isWrite, every: 2, strikes: 10 });
   });
 
   test('when a watch becomes silent', async () => {
@@ -119,8 +119,8 @@ describe('an informer whose streamed lists the server refuses has all objects in
 
   test('of a watch that it has forgotten', async () => {
     const forgotten = forget();
-    const invalid = proxy.inject({ type: 'answer', status: 422, reason: 'Invalid' }, { on: streamOf('echos') });
-    await survive({ fault: { type: 'answer', status: 400, reason: 'BadRequest' }, on: streamOf('configmaps') });
+    const invalid = proxy.inject({ type: 'error-response', status: 422, reason: 'Invalid' }, { on: streamOf('echos') });
+    await survive({ fault: { type: 'error-response', status: 400, reason: 'BadRequest' }, on: streamOf('configmaps') });
     await eventually('both are refused', async () => invalid.count > 0);
     invalid.off();
     await forgotten();

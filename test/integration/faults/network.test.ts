@@ -30,7 +30,7 @@ describe('an informer with streamed lists has all objects in the end', () => {
   });
 
   test('when the reply to every second write is lost', async () => {
-    await survive({ fault: { type: 'lost-reply' }, on: isWrite, every: 2, strikes: 10 });
+    await survive({ fault: { type: 'lost-response' }, on: isWrite, every: 2, strikes: 10 });
   });
 });
 
@@ -39,7 +39,7 @@ describe('an informer with paged lists has all objects in the end', () => {
 
   test('when a continue token has expired', async () => {
     const forgotten = forget();
-    await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isSecondPage, times: 1 });
+    await survive({ fault: { type: 'error-response', status: 410, reason: 'Expired' }, on: isSecondPage, times: 1 });
     await forgotten();
   });
 });

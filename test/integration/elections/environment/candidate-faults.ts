@@ -120,7 +120,7 @@ export async function applyFault(step: Step, target: FaultTarget, signal: AbortS
       return link.delayedCount > before;
     }
     case 'lost replies': {
-      const lost = proxy.inject({ type: 'lost-reply' }, { on: isWrite, times: step.lostReplies });
+      const lost = proxy.inject({ type: 'lost-response' }, { on: isWrite, times: step.lostReplies });
       await wait();
       lost.off();
       return lost.count > 0;

@@ -25,11 +25,11 @@ export type Step =
     };
 
 const answers = [
-  { type: 'answer', status: 409, reason: 'Conflict' },
-  { type: 'answer', status: 410, reason: 'Expired' },
-  { type: 'answer', status: 429, reason: 'TooManyRequests', retryAfterSeconds: 1 },
-  { type: 'answer', status: 500, reason: 'InternalError' },
-  { type: 'answer', status: 503, reason: 'ServiceUnavailable' },
+  { type: 'error-response', status: 409, reason: 'Conflict' },
+  { type: 'error-response', status: 410, reason: 'Expired' },
+  { type: 'error-response', status: 429, reason: 'TooManyRequests', retryAfterSeconds: 1 },
+  { type: 'error-response', status: 500, reason: 'InternalError' },
+  { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
 ] as const satisfies readonly Fault[];
 
 const broken = [
@@ -65,7 +65,7 @@ export const steps: fc.Arbitrary<readonly Step[]> = fc.array(
     { weight: 2, arbitrary: fault('watches', ...broken, { type: 'error-event', status: 410, reason: 'Expired' }) },
     { weight: 1, arbitrary: fault('watches', ...answers) },
     { weight: 1, arbitrary: fault('lists', ...broken, ...answers) },
-    { weight: 2, arbitrary: fault('writes', { type: 'lost-reply' }, ...answers) },
+    { weight: 2, arbitrary: fault('writes', { type: 'lost-response' }, ...answers) },
     { weight: 1, arbitrary: fault('all', ...answers) },
   ),
   { minLength: 3, maxLength: 8 },

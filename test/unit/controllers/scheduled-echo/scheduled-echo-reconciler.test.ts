@@ -43,6 +43,19 @@ const reported = (): Promise<Report> => world.reported(`${echoPath}/status`, sch
 const noted = (): Promise<string> => world.noted();
 
 const applied = (): Promise<Exchange> => server.next({ method: 'PATCH', path: cronJobPath });
+
+/** The request for the ScheduledEcho itself. */
+const asked = (): Promise<Exchange> => server.next({ method: 'GET', path: echoPath });
+
+const readyCondition: Condition = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Scheduled',
+  message: '',
+  lastTransitionTime: '',
+  observedGeneration: 1,
+};
+
 const done = { type: 'done' };
 
 describe('a ScheduledEcho without a CronJob', () => {
@@ -94,17 +107,10 @@ describe('a ScheduledEcho without a CronJob', () => {
   test.each(['Scheduled', 'Suspended'])(
     'any more, though the status says %s, an Event tells that it is made again',
     async (reason) => {
-      const ready = {
-        type: 'Ready',
-        status: 'True',
-        reason,
-        message: '',
-        lastTransitionTime: '',
-        observedGeneration: 1,
-      };
-      const echo = scheduledEchoOf({ status: { conditions: [ready as Condition] } });
+      const echo = scheduledEchoOf({ status: { conditions: [{ ...readyCondition, reason }] } });
       echos.set(echo);
       const outcome = reconcile();
+      (await asked()).json(200, echo);
       (await applied()).json(201, cronJobFor(echo));
       const report = reported();
       expect(await noted()).toBe('Normal CronJobRecreated');
@@ -115,6 +121,16 @@ describe('a ScheduledEcho without a CronJob', () => {
       expect(server.unclaimed).toBe(0);
     },
   );
+});
+
+test('a ScheduledEcho that is gone, but not yet from the store, gets no CronJob again', async () => {
+  const status = { conditions: [{ ...readyCondition, reason: 'Scheduled' }] };
+  echos.set(scheduledEchoOf({ status }));
+  const outcome = reconcile();
+  (await asked()).refuse(404, 'NotFound');
+  expect(await outcome).toEqual(done);
+  await world.events.flush(30_000);
+  expect(server.unclaimed).toBe(0);
 });
 
 describe('a ScheduledEcho with a CronJob', () => {

@@ -55,7 +55,7 @@ test('without a fault, forwards the method, the path and the body unchanged', as
   expect(exchange.body).toMatchObject({ kind: 'Widget', metadata: { name: 'a' } });
   exchange.json(201, stored('a', '7'));
   expect((await created).metadata.resourceVersion).toBe('7');
-  expect(proxy.answered(201)).toBe(1);
+  expect(proxy.responses(201)).toBe(1);
   const { stream, events, end } = await watch();
   stream.send('ADDED', stored('a', '7'));
   stream.end();
@@ -64,7 +64,7 @@ test('without a fault, forwards the method, the path and the body unchanged', as
 });
 
 test('can respond to every second write itself, without a request to the server', async () => {
-  const conflict = proxy.inject({ type: 'answer', status: 409, reason: 'Conflict' }, { on: isWrite, every: 2 });
+  const conflict = proxy.inject({ type: 'error-response', status: 409, reason: 'Conflict' }, { on: isWrite, every: 2 });
   const first = client.delete(Widget, { namespace: 'default', name: 'a' });
   (await server.next({ method: 'DELETE' })).json(200, { kind: 'Status' });
   expect(await first).toBeUndefined();
@@ -74,8 +74,11 @@ test('can respond to every second write itself, without a request to the server'
 });
 
 test('ends a fault after a number of times, or earlier with off()', async () => {
-  const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isList, times: 1 });
-  const unused = proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' });
+  const storm = proxy.inject(
+    { type: 'error-response', status: 503, reason: 'ServiceUnavailable' },
+    { on: isList, times: 1 },
+  );
+  const unused = proxy.inject({ type: 'error-response', status: 500, reason: 'InternalError' });
   unused.off();
   await expect(client.list(Widget)).rejects.toMatchObject({ code: 503 });
   const list = client.list(Widget);
@@ -144,12 +147,12 @@ test('cuts a page in the middle', async () => {
 });
 
 test('loses a response after the server has processed the request', async () => {
-  const lost = proxy.inject({ type: 'lost-reply' }, { on: isWrite });
+  const lost = proxy.inject({ type: 'lost-response' }, { on: isWrite });
   const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
   (await server.next({ method: 'POST' })).json(201, stored('a', '7'));
   await expect(created).rejects.toMatchObject({ code: 'ECONNRESET' });
   expect(lost.count).toBe(1);
-  expect(proxy.answered(201)).toBe(1);
+  expect(proxy.responses(201)).toBe(1);
 });
 
 test('forwards a delayed request when the function of the test has resolved', async () => {
@@ -254,7 +257,7 @@ test('holds back a slow response that arrives whole, and does not end it early',
     hasEnded = true;
   });
   (await server.next({ path: widgetsPath })).list('7', [stored('a', '7')]);
-  await eventually('the proxy has the response', async () => proxy.answered(200) === 1);
+  await eventually('the proxy has the response', async () => proxy.responses(200) === 1);
   // Another request takes longer than an end that does not wait for the body.
   const created = client.create(Widget, { metadata: { name: 'b', namespace: 'default' } });
   (await server.next({ method: 'POST' })).json(201, stored('b', '8'));
@@ -372,7 +375,7 @@ test('lets its observer choose the request for a fault', async () => {
   const ownTransport = new Transport(own.connection, { userAgent: 'test/1' });
   try {
     const ownClient = new HttpClient(ownTransport, 'tester');
-    const fault = { type: 'answer', status: 404, reason: 'NotFound' } as const;
+    const fault = { type: 'error-response', status: 404, reason: 'NotFound' } as const;
     const injected = own.inject(fault, { on: (request) => request === chosen });
     const other = ownClient.get(Widget, { name: 'a', namespace: 'default' });
     (await server.next({ method: 'GET' })).json(200, stored('a', '7'));

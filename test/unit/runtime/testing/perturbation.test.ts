@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { ConfigMap, Secret } from '../../../../src/runtime/kinds/index.ts';
-import { ChangeCounts, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
+import { ChangeCounts, changesIn, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
 import { outsideWrite } from '../../../../src/runtime/testing/perturbation-outside.ts';
 import {
   isNamed,
@@ -63,6 +63,23 @@ test('changed objects are overtaken, but not the children in the last step', () 
   ]);
 });
 
+test('a sparse selection has each crash at each write, and the rest where it finds most', () => {
+  const writes = [write('patch configmaps a'), write('create events'), write('delete secrets b', { isVarying: true })];
+  const steps = [
+    { name: 'create', state, eventKinds: [], writes: [...writes, write('AddPets'), write('create configmaps c')] },
+  ];
+  const waysOf = (index: number) =>
+    plansOf({ scenario, changes: new Map(), steps }, { sparse: true })
+      .filter((plan) => isNamed(plan, `web/create write ${index} `))
+      .map(({ target }) => target.perturbation);
+  const everywhere = ['unsent', 'reply-lost', 'replied', 'stopped'];
+  expect(waysOf(1).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off', 'overtaken'].toSorted());
+  expect(waysOf(2)).toEqual(everywhere);
+  expect(waysOf(3)).toEqual(everywhere);
+  expect(waysOf(4).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off'].toSorted());
+  expect(waysOf(5).toSorted()).toEqual([...everywhere, 'past', 'retried', 'cut-off'].toSorted());
+});
+
 test('an operator with another system is not restarted into the past', () => {
   const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
   const isInPast = (tried: typeof plans) => tried.some(({ target }) => target.perturbation === 'past');
@@ -70,6 +87,13 @@ test('an operator with another system is not restarted into the past', () => {
   expect(isInPast(plansOf({ scenario: { ...scenario, outside: async () => [] }, changes: new Map(), steps }))).toBe(
     false,
   );
+});
+
+test('a scenario may leave out perturbations', () => {
+  const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
+  const limited = { ...scenario, withoutPerturbations: ['past', 'late'] as const };
+  const left = plansOf({ scenario: limited, changes: new Map(), steps }).map(({ target }) => target.perturbation);
+  expect(left).toEqual(['unsent', 'reply-lost', 'replied', 'stopped', 'cut-off', 'retried', 'stale']);
 });
 
 test('a plan may miss a write that not every undisturbed run sent', () => {
@@ -81,37 +105,37 @@ test('a plan may miss a write that not every undisturbed run sent', () => {
 
 async function outcomeOf(perturbation: WritePerturbation | undefined): Promise<readonly string[]> {
   const log: string[] = [];
-  const { isForwarded, answer } = outsideWrite(perturbation, {
+  const { isForwarded, respond } = outsideWrite(perturbation, {
     crash: () => log.push('crash'),
     hold: (arrive) => {
       log.push('held');
       arrive();
     },
-    answered: () => log.push('answered'),
-    lost: () => log.push('lost'),
+    responded: () => log.push('responded'),
+    responseLost: () => log.push('lost'),
   });
   if (!(await isForwarded)) return [...log, 'discarded'];
   log.push('forwarded');
-  log.push(answer() ? 'delivered' : 'not delivered');
+  log.push(respond() ? 'delivered' : 'not delivered');
   await new Promise(setImmediate);
   return log;
 }
 
 test.each([
-  [undefined, ['forwarded', 'answered', 'delivered']],
+  [undefined, ['forwarded', 'responded', 'delivered']],
   ['unsent', ['crash', 'discarded']],
-  ['reply-lost', ['forwarded', 'answered', 'crash', 'not delivered']],
-  ['replied', ['forwarded', 'answered', 'delivered', 'crash']],
-  ['late', ['crash', 'held', 'forwarded', 'answered', 'not delivered']],
-  ['retried', ['forwarded', 'answered', 'lost', 'not delivered']],
-  ['stopped', ['forwarded', 'answered', 'delivered']],
+  ['reply-lost', ['forwarded', 'responded', 'crash', 'not delivered']],
+  ['replied', ['forwarded', 'responded', 'delivered', 'crash']],
+  ['late', ['crash', 'held', 'forwarded', 'responded', 'not delivered']],
+  ['retried', ['forwarded', 'responded', 'lost', 'not delivered']],
+  ['stopped', ['forwarded', 'responded', 'delivered']],
 ] as const)('a write to another system, %s', async (perturbation, outcome) => {
   expect(await outcomeOf(perturbation)).toEqual(outcome);
 });
 
 test('an object that is created twice counts twice, and one that is deleted twice once', () => {
   const changes = new ChangeCounts();
-  const options = { canonicalName: (name: string) => name.replace(/-\w+$/, '-*'), isLastStep: false };
+  const options = { canonicalName: (name: string) => name.replace(/-\w+$/, '-*'), step: 'create', isLastStep: false };
   const created = (uid: string) => ({ status: 201, body: JSON.stringify({ metadata: { name: 'a-1', uid } }) });
   const create = proxiedRequest('POST', '/api/v1/namespaces/default/secrets');
   changes.record(create, created('1'), options);
@@ -121,8 +145,12 @@ test('an object that is created twice counts twice, and one that is deleted twic
   const remove = proxiedRequest('DELETE', '/api/v1/namespaces/default/secrets/a-1');
   const deleted = { status: 200, body: JSON.stringify({ details: { name: 'a-1', uid: '1' } }) };
   changes.record(remove, deleted, options);
-  changes.record(remove, deleted, options);
-  expect(Object.fromEntries(changes.facts)).toEqual({ 'secrets a-* created': 2, 'secrets a-* deleted': 1 });
+  changes.record(remove, deleted, { ...options, step: 'update' });
+  const counts = { 'create: secrets a-* created': 2, 'create: secrets a-* deleted': 1 };
+  expect(Object.fromEntries(changes.facts)).toEqual(counts);
+  changes.record(create, created('4'), { ...options, step: 'update' });
+  expect(Object.fromEntries(changes.facts)).toEqual({ ...counts, 'update: secrets a-* created': 1 });
+  expect(Object.fromEntries(changesIn(['create'], changes.facts))).toEqual(counts);
 });
 
 test('the transition time of a condition may change only with its status', () => {
