@@ -39,7 +39,12 @@ describe('an informer with streamed lists has all objects in the end', () => {
 
   test('when 410 answers a resumed watch', async () => {
     const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
-    await survive({ fault: { type: 'error-response', status: 410, reason: 'Expired' }, on: isResume, times: 2, strikes: 2 });
+    await survive({
+      fault: { type: 'error-response', status: 410, reason: 'Expired' },
+      on: isResume,
+      times: 2,
+      strikes: 2,
+    });
     expect(cut.count).toBe(2);
   });
 
@@ -62,7 +67,12 @@ describe('an informer with streamed lists has all objects in the end', () => {
   });
 
   test('when every second write gets a conflict', async () => {
-    await survive({ fault: { type: 'error-response', status: 409, reason: 'Conflict' }, on: isWrite, every: 2, strikes: 10 });
+    await survive({
+      fault: { type: 'error-response', status: 409, reason: 'Conflict' },
+      on: isWrite,
+      every: 2,
+      strikes: 10,
+    });
   });
 
   test('when a watch becomes silent', async () => {
