@@ -97,12 +97,6 @@ export interface PerturbOptions {
   readonly only?: readonly string[];
   /** Selects among these plans by their names, for example a sample. Default: all. */
   readonly select?: (plans: readonly string[]) => readonly string[];
-  /**
-   * Leaves out plans that seldom find more. Every write is still perturbed by `unsent`, `reply-lost`, `replied` and `stopped`; only writes that
-   * each undisturbed run sends, apart from Events, also by `cut-off`, `past`, `overtaken`, and one of `late`, `retried` and `stale` in turn.
-   * Default false.
-   */
-  readonly sparse?: boolean;
   /** Creates a namespace for a run and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;
   /** Is called for each failed plan at once, because a run may take minutes. */

@@ -63,23 +63,6 @@ test('changed objects are overtaken, but not the children in the last step', () 
   ]);
 });
 
-test('a sparse selection has each crash at each write, and the rest where it finds most', () => {
-  const writes = [write('patch configmaps a'), write('create events'), write('delete secrets b', { isVarying: true })];
-  const steps = [
-    { name: 'create', state, eventKinds: [], writes: [...writes, write('AddPets'), write('create configmaps c')] },
-  ];
-  const waysOf = (index: number) =>
-    plansOf({ scenario, changes: new Map(), steps }, { sparse: true })
-      .filter((plan) => isNamed(plan, `web/create write ${index} `))
-      .map(({ target }) => target.perturbation);
-  const everywhere = ['unsent', 'reply-lost', 'replied', 'stopped'];
-  expect(waysOf(1).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off', 'overtaken'].toSorted());
-  expect(waysOf(2)).toEqual(everywhere);
-  expect(waysOf(3)).toEqual(everywhere);
-  expect(waysOf(4).toSorted()).toEqual([...everywhere, 'past', 'late', 'cut-off'].toSorted());
-  expect(waysOf(5).toSorted()).toEqual([...everywhere, 'past', 'retried', 'cut-off'].toSorted());
-});
-
 test('an operator with another system is not restarted into the past', () => {
   const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
   const isInPast = (tried: typeof plans) => tried.some(({ target }) => target.perturbation === 'past');
