@@ -139,7 +139,7 @@ export function plansOf(learned: Learned): readonly Plan[] {
 
 function perturbationsOf(
   { description }: LearnedWrite,
-  { kinds, outside, withoutPerturbations = [] }: Scenario,
+  { kinds, outside, changesDefinitions = false }: Scenario,
   isLastStep: boolean,
 ): readonly WritePerturbation[] {
   const [verb = '', resource] = description.split(' ');
@@ -149,9 +149,11 @@ function perturbationsOf(
     ['patch', 'update', 'delete'].includes(verb) && overtakable.some(({ plural }) => plural === resource);
   return [
     // A write to another system has no precondition that fails in the past.
-    ...writePerturbations.filter((perturbation) => perturbation !== 'past' || outside === undefined),
-    ...(mayBeOvertaken ? (['overtaken'] as const) : []),
-  ].filter((perturbation) => !withoutPerturbations.includes(perturbation));
+    ...writePerturbations.filter(
+      (perturbation) => perturbation !== 'past' || (outside === undefined && !changesDefinitions),
+    ),
+    ...(mayBeOvertaken && !changesDefinitions ? (['overtaken'] as const) : []),
+  ];
 }
 
 /** `patch echos hello/status`; `patch echos hello/status #2` for the second one of a step. */

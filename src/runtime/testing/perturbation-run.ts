@@ -141,7 +141,7 @@ export class Run {
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
       await Promise.all(this.#outsideChecks);
-      if (always !== undefined && this.#plan?.target.perturbation !== 'late') history?.check(always());
+      if (always !== undefined && !this.#isCorrected) history?.check(always());
       if (this.#violation !== undefined) throw this.#violation;
     } catch (error) {
       // It is likely the cause.
@@ -283,6 +283,7 @@ export class Run {
     // An operator may try again and again until it sees more. A standby needs longer for the Lease.
     const isOverdue = (): boolean => !this.#hasStandby && performance.now() - startedAtMs > releaseMs;
     const isSettled = async (): Promise<boolean> => {
+      await this.#scenario.meanwhile?.(world);
       await this.#restarting;
       await this.#current?.ready();
       if (target !== undefined && !this.#isPerturbed && !this.#plan?.mayMiss) {
@@ -348,9 +349,14 @@ export class Run {
     throw new Error(`the operator sends ${what}: ${sent.join(', ')}`);
   }
 
-  #checkChanges(): void {
+  /** Whether the operator has to correct what a late write does, or what it did itself in the past. */
+  get #isCorrected(): boolean {
     const { perturbation } = this.#plan?.target ?? {};
-    if (perturbation === 'late' || perturbation === 'past' || this.#overtaking?.type === 'replaced') return;
+    return perturbation === 'late' || perturbation === 'past';
+  }
+
+  #checkChanges(): void {
+    if (this.#isCorrected || this.#overtaking?.type === 'replaced') return;
     const taken = this.#stepsToTake().map(([name]) => name);
     // After steps that were left out, the last one has something else to delete.
     const isWhole = taken.length === Object.keys(this.#scenario.steps).length;
@@ -580,7 +586,7 @@ export class Run {
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') operator.observed.delete(uid);
     else operator.observed.set(uid, { kind: object.kind, resourceVersion, isListed });
-    if (operator === this.#current && controllerOf(object) === undefined) {
+    if (this.#scenario.changesDefinitions !== true && controllerOf(object) === undefined) {
       const wrong = this.#transitionTimes.observe(type, object);
       if (wrong !== undefined) this.fail(new Error(wrong));
     }

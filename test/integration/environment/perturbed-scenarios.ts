@@ -178,24 +178,30 @@ async function provideVolume(world: ScenarioWorld): Promise<void> {
   await eventually('the claim is bound', async () => (await claimOf(world)).status?.phase === 'Bound');
 }
 
+const isPodReady = ({ status }: Pod): boolean => status?.conditions?.some(({ type }) => type === 'Ready') === true;
+
+/** Plays the kubelet. Returns the pods. */
+async function runPods({ client, namespace }: ScenarioWorld): Promise<readonly Pod[]> {
+  // Not a pod that took the place of another and belongs to nobody.
+  const pods = (await client.list(Pod, { namespace })).items.filter((pod) => controllerOf(pod) !== undefined);
+  const lastTransitionTime = new Date().toISOString();
+  for (const { metadata } of pods.filter((pod) => !isPodReady(pod))) {
+    const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
+    await client.mergeStatus(Pod, metadata, { phase: 'Running', conditions });
+  }
+  return pods;
+}
+
 /** Plays the kubelet, until so many pods are ready, and all of the image. */
 async function untilPodsReady(
-  { client, namespace }: ScenarioWorld,
+  world: ScenarioWorld,
   wanted: { readonly count: number; readonly image?: string },
 ): Promise<void> {
-  const isReady = ({ status }: Pod): boolean => status?.conditions?.some(({ type }) => type === 'Ready') === true;
   const isWanted = ({ spec }: Pod): boolean =>
     wanted.image === undefined || spec?.containers[0]?.image === wanted.image;
   await eventually('the pods are ready', async () => {
-    // Not a pod that took the place of another and belongs to nobody.
-    const pods = (await client.list(Pod, { namespace })).items.filter((pod) => controllerOf(pod) !== undefined);
-    if (pods.length === wanted.count && pods.every((pod) => isReady(pod) && isWanted(pod))) return true;
-    const lastTransitionTime = new Date().toISOString();
-    for (const { metadata } of pods.filter((pod) => !isReady(pod))) {
-      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
-      await client.mergeStatus(Pod, metadata, { phase: 'Running', conditions });
-    }
-    return false;
+    const pods = await runPods(world);
+    return pods.length === wanted.count && pods.every((pod) => isPodReady(pod) && isWanted(pod));
   });
 }
 
@@ -341,6 +347,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     kinds: [PodSet, Pod],
     canonicalName: canonicalPodName,
     always: neverMoreThanAsked,
+    meanwhile: runPods,
     addControllers: addPodSets,
     steps: {
       create: async (world) => {
@@ -528,8 +535,7 @@ export const originalCrdScenariosOn = (cluster: Pick<TestCluster, 'endPods'>): r
     name: 'echo-original-crd',
     // How often the status is refused depends on when the API server follows the new definition.
     mayOmitWrites: true,
-    // The original definition has no conditions to keep, and lists of before the new one are of another definition.
-    withoutPerturbations: ['past', 'overtaken'],
+    changesDefinitions: true,
     kinds: [Echo, Job],
     addControllers: addEchos,
     steps: {
