@@ -65,6 +65,8 @@ export interface Scenario {
   always?(): (objects: readonly ListedObject[]) => string | undefined;
   /** Checks what is outside after each of the operator's writes there. Returns what is wrong. */
   alwaysOutside?(outside: readonly unknown[]): string | undefined;
+  /** Whether the value at a path, such as `Deployment web #1.status.collisionCount`, depends on what other controllers do first. Default: none. */
+  mayDiffer?(path: string): boolean;
   /** Is called again and again while the kit waits after a step. May play a controller or a kubelet, as the steps may. */
   meanwhile?(world: ScenarioWorld): Promise<unknown>;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
