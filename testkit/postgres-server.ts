@@ -26,7 +26,7 @@ const settings = {
   'pg_stat_statements.track': 'top',
   'pg_stat_statements.track_planning': 'on',
   fsync: 'off',
-  max_connections: '50',
+  max_connections: '200',
   logging_collector: 'off',
   // In the data folder instead of /dev/shm, where a killed server leaves it behind.
   dynamic_shared_memory_type: 'mmap',

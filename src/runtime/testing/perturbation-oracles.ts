@@ -45,17 +45,23 @@ type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
 
 /** Whether `lastTransitionTime` of conditions changes only with their status. */
 export class TransitionTimes {
-  /** By uid. */
-  readonly #conditions = new Map<string, readonly Condition[]>();
+  /** The last version of each object, by uid. */
+  readonly #last = new Map<string, { readonly version: number; readonly conditions: readonly Condition[] }>();
 
-  /** Returns what is wrong. An ADDED event may be of a list, which skips what happened before. */
+  /**
+   * Returns what is wrong. An ADDED event may be of a list, which skips what happened before. Several operators may receive an event; each
+   * version counts once.
+   */
   observe(eventType: string, { metadata, status }: ConditionedObject): string | undefined {
     const conditions = status?.conditions ?? [];
-    const before = eventType === 'MODIFIED' ? this.#conditions.get(metadata.uid) : undefined;
-    this.#conditions.set(metadata.uid, conditions);
+    const version = Number(metadata.resourceVersion);
+    const last = this.#last.get(metadata.uid);
+    if (last !== undefined && version <= last.version) return undefined;
+    const before = eventType === 'MODIFIED' ? last?.conditions : undefined;
+    this.#last.set(metadata.uid, { version, conditions });
     const wrong = conditions.find(({ type, status: is, lastTransitionTime }) => {
-      const last = findCondition(before, type);
-      return last?.status === is && last.lastTransitionTime !== lastTransitionTime;
+      const earlier = findCondition(before, type);
+      return earlier?.status === is && earlier.lastTransitionTime !== lastTransitionTime;
     });
     return (
       wrong &&

@@ -113,17 +113,14 @@ const generations = /\.(generation|observedGeneration|annotations\.deployment\.k
 export const withoutGenerations = (facts: Facts): Facts =>
   new Map([...facts].filter(([path]) => !generations.test(path)));
 
-/** @param options see `PerturbOptions.sparse` */
-export function plansOf(learned: Learned, { sparse = false }: { readonly sparse?: boolean } = {}): readonly Plan[] {
+export function plansOf(learned: Learned): readonly Plan[] {
   const { scenario, steps } = learned;
   const isPerturbed = ({ name }: LearnedStep): boolean => scenario.perturbedSteps?.includes(name) ?? true;
   return steps.filter(isPerturbed).flatMap((step) => {
     const ofWrites = step.writes.flatMap((write, index) => {
       const name = `${scenario.name}/${step.name} write ${index + 1}`;
       const alias = `${scenario.name}/${step.name} ${textOf(write)}`;
-      const possible = perturbationsOf(write, scenario, step === steps.at(-1));
-      const chosen = sparse ? possible.filter((each) => isChosen(each, write, index)) : possible;
-      return chosen.map((perturbation): Plan => {
+      return perturbationsOf(write, scenario, step === steps.at(-1)).map((perturbation): Plan => {
         // An operator that sees its objects late may do without a write.
         const mayMiss = scenario.mayOmitWrites === true || write.isVarying || perturbation === 'stale';
         const target = { type: 'write', write, perturbation } as const;
@@ -142,7 +139,7 @@ export function plansOf(learned: Learned, { sparse = false }: { readonly sparse?
 
 function perturbationsOf(
   { description }: LearnedWrite,
-  { kinds, outside, withoutPerturbations = [] }: Scenario,
+  { kinds, outside, changesDefinitions = false }: Scenario,
   isLastStep: boolean,
 ): readonly WritePerturbation[] {
   const [verb = '', resource] = description.split(' ');
@@ -152,23 +149,11 @@ function perturbationsOf(
     ['patch', 'update', 'delete'].includes(verb) && overtakable.some(({ plural }) => plural === resource);
   return [
     // A write to another system has no precondition that fails in the past.
-    ...writePerturbations.filter((perturbation) => perturbation !== 'past' || outside === undefined),
-    ...(mayBeOvertaken ? (['overtaken'] as const) : []),
-  ].filter((perturbation) => !withoutPerturbations.includes(perturbation));
-}
-
-/** At every write: crashes, and a handover. */
-const always: readonly WritePerturbation[] = ['unsent', 'reply-lost', 'replied', 'stopped'];
-
-/** At every third write, each at another third. */
-const rotating: readonly WritePerturbation[] = ['late', 'retried', 'stale'];
-
-/** Whether a sparse selection has the plan. */
-function isChosen(perturbation: WritePerturbation, { description, isVarying }: LearnedWrite, index: number): boolean {
-  if (always.includes(perturbation)) return true;
-  const isEvent = description.split(' ')[1] === 'events';
-  if (isVarying || isEvent) return false;
-  return !rotating.includes(perturbation) || rotating[index % rotating.length] === perturbation;
+    ...writePerturbations.filter(
+      (perturbation) => perturbation !== 'past' || (outside === undefined && !changesDefinitions),
+    ),
+    ...(mayBeOvertaken && !changesDefinitions ? (['overtaken'] as const) : []),
+  ];
 }
 
 /** `patch echos hello/status`; `patch echos hello/status #2` for the second one of a step. */

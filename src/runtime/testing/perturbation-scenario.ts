@@ -4,7 +4,6 @@ import type { Logger } from '../observability/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { ListedObject } from './facts.ts';
 import type { PerturbationError } from './perturbation-errors.ts';
-import type { WritePerturbation } from './perturbation-plans.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
@@ -61,11 +60,15 @@ export interface Scenario {
   /**
    * Returns a check of the objects of `kinds` that must hold at any time. Each run is checked with one of its own, after each change in
    * the order in which they happened, so it may remember what it has been called with. It returns what is wrong. Not called for
-   * `late`: between a late write and its correction, nothing can hold.
+   * `late` and `past`: between a late write, or one of an operator in the past, and its correction, nothing can hold.
    */
   always?(): (objects: readonly ListedObject[]) => string | undefined;
   /** Checks what is outside after each of the operator's writes there. Returns what is wrong. */
   alwaysOutside?(outside: readonly unknown[]): string | undefined;
+  /** Whether the value at a path, such as `Deployment web #1.status.collisionCount`, depends on what other controllers do first. Default: none. */
+  mayDiffer?(path: string): boolean;
+  /** Is called again and again while the kit waits after a step. May play a controller or a kubelet, as the steps may. */
+  meanwhile?(world: ScenarioWorld): Promise<unknown>;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
   /** The user actions, in their order. */
@@ -77,8 +80,11 @@ export interface Scenario {
   readonly restores?: Readonly<Record<string, string>>;
   /** The steps to perturb. Default: all. For a scenario that begins or ends as another one does. */
   readonly perturbedSteps?: readonly string[];
-  /** Perturbations that the scenario does not allow. Default: none. */
-  readonly withoutPerturbations?: readonly WritePerturbation[];
+  /**
+   * Whether a step changes the definition of a kind. Around that, the API server may deliver an object without members that the definition
+   * before did not have. Therefore `past` and `overtaken` are left out, and `lastTransitionTime` is not checked. Default false.
+   */
+  readonly changesDefinitions?: boolean;
   /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
   readonly mayOmitWrites?: boolean;
 }
@@ -97,12 +103,6 @@ export interface PerturbOptions {
   readonly only?: readonly string[];
   /** Selects among these plans by their names, for example a sample. Default: all. */
   readonly select?: (plans: readonly string[]) => readonly string[];
-  /**
-   * Leaves out plans that seldom find more. Every write is still perturbed by `unsent`, `reply-lost`, `replied` and `stopped`; only writes that
-   * each undisturbed run sends, apart from Events, also by `cut-off`, `past`, `overtaken`, and one of `late`, `retried` and `stale` in turn.
-   * Default false.
-   */
-  readonly sparse?: boolean;
   /** Creates a namespace for a run and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;
   /** Is called for each failed plan at once, because a run may take minutes. */

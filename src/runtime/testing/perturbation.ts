@@ -49,11 +49,13 @@ const maxAttempts = 3;
  *
  * - after each step, the objects equal those of the undisturbed runs, apart from uids, versions, times and what differs
  *   between the undisturbed runs;
- * - each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates; not
+ * - in each step, each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates; not
  *   checked for `late` and `past`, because an operator may have to correct what a late write does, or what it did in the past);
  * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, no rejection is unhandled, and after the step the operator sends no request for two seconds.
+ *
+ * From the perturbed step, a run goes straight to the last one.
  *
  * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
  */
@@ -72,9 +74,7 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   try {
     const limit = concurrently(concurrency);
     const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
-    const plans = learned
-      .flatMap((each) => plansOf(each, options))
-      .filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
+    const plans = learned.flatMap(plansOf).filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
     const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));
