@@ -55,5 +55,5 @@ ENV NODE_ENV=production
 WORKDIR /app
 USER 65532:65532
 # These flags save memory: the operator collects garbage after its first lists (--expose-gc), V8 compiles undici's HTTP parser only once
-# (--liftoff-only), and the young generation of the heap stays small.
-ENTRYPOINT ["/usr/local/bin/node", "--expose-gc", "--liftoff-only", "--max-semi-space-size=8", "/app/main.js"]
+# (--liftoff-only), and the young generation of the heap stays small. One worker thread is enough for V8: waking four costs 5 % of the CPU.
+ENTRYPOINT ["/usr/local/bin/node", "--expose-gc", "--liftoff-only", "--max-semi-space-size=8", "--v8-pool-size=1", "/app/main.js"]
