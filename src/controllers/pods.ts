@@ -36,11 +36,11 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
 /** True if {@link podProblem} has changed. */
-export const podProblemChanged: Predicate<Pod> = (delta) =>
+export const affectsPodProblem: Predicate<Pod> = (delta) =>
   podProblem(delta.object) !== (delta.type === 'modified' ? podProblem(delta.previous) : undefined);
 
 /** True if the pod became ready or unready. A ready pod that is added or deleted counts too. */
-export const podReadinessChanged: Predicate<Pod> = (delta) =>
+export const affectsPodReadiness: Predicate<Pod> = (delta) =>
   isReady(delta.object) !== (delta.type === 'modified' && isReady(delta.previous));
 
 /**

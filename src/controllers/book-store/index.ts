@@ -24,7 +24,7 @@ import {
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
-import { podInformer, podProblemChanged, podReadinessChanged } from '../pods.ts';
+import { affectsPodProblem, affectsPodReadiness, podInformer } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { statefulSetOfClaim } from './claims.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
@@ -84,7 +84,7 @@ export function addBookStoreController(
         Pod,
         ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
         // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
-        { predicate: predicates.or(podProblemChanged, podReadinessChanged) },
+        { predicate: predicates.or(affectsPodProblem, affectsPodReadiness) },
       ),
     ],
     // Excludes the controller's own status writes: they would enqueue the key at once, without backoff, after a refusal.

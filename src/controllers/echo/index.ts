@@ -3,7 +3,7 @@ import { Echo } from '../../api/index.ts';
 import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { podInformer, podProblemChanged } from '../pods.ts';
+import { affectsPodProblem, podInformer } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
 import { DeletedJobs, jobKeyOf } from './echo-job.ts';
 import { EchoReconciler } from './echo-reconciler.ts';
@@ -29,7 +29,7 @@ export function addEchoController(
       if (controller?.kind !== Job.kind) return [];
       return byJob.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
     },
-    { predicate: podProblemChanged },
+    { predicate: affectsPodProblem },
   );
   const reconciler = new EchoReconciler({
     echos: echos.store,
@@ -41,6 +41,7 @@ export function addEchoController(
   });
   manager.controller(Echo, {
     watches: [byJob, podProblems],
+    // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,

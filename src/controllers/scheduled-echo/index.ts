@@ -11,7 +11,7 @@ import {
 } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { podInformer, podProblemChanged } from '../pods.ts';
+import { affectsPodProblem, podInformer } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
 import { cronJobKeyOf } from './cron-job.ts';
 import { activeJobs, ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
@@ -37,7 +37,7 @@ export function addScheduledEchoController(
       const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(object)?.uid ?? '')];
       return owners.flatMap((cronJob) => byCronJob.ownersOf(keyOf(cronJob)).map(keyOf));
     },
-    { predicate: podProblemChanged },
+    { predicate: affectsPodProblem },
   );
   const reconciler = new ScheduledEchoReconciler({
     echos: echos.store,

@@ -43,7 +43,7 @@ export type ApplyResult<T extends KubeObject> =
 
 /** The client and the store for one child. */
 export interface ApplyChildOptions<T extends KubeObject> {
-  /** The reconcile's client: its requests end with the reconcile, and the next reconcile observes its writes. */
+  /** The client of the reconcile's context: its writes set minimums, so that `store` shows them to the next reconcile. */
   readonly client: Client;
   /** The store of the kind's informer. */
   readonly store: ReadonlyStore<T>;

@@ -163,7 +163,7 @@ export class Informer<T extends KubeObject> {
     return this.#store;
   }
 
-  /** Whether the store has held a complete list. */
+  /** Whether each partition has been listed once, or is optional and refused: the store may be empty. */
   get hasSynced(): boolean {
     return this.#unsynced === 0;
   }
@@ -194,7 +194,7 @@ export class Informer<T extends KubeObject> {
     };
   }
 
-  /** Resolves once the store has held a complete list. */
+  /** Resolves once each partition has been listed, or is optional and refused: the store may be empty. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }

@@ -131,8 +131,8 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
 
 /**
  * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
- * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has expired (410), or is ahead
- * of the server because etcd was restored from a backup. Meanwhile the target keeps what it holds.
+ * resourceVersion forever. After an error it pauses, with backoff. It relists after a 410, if etcd was restored, or if
+ * `replaceWatch` asks for it. Meanwhile the target keeps what it holds.
  *
  * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
  * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has

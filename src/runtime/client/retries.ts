@@ -23,11 +23,12 @@ const transientErrorCodes = new Set([
 /**
  * Decides whether and when a failed request is sent again. It retries:
  *
- * - a 429 or 503 with a Retry-After header, after that time;
- * - a request that was not sent because no connection could be made, after a short pause;
- * - a GET whose connection broke, after a short pause.
+ * - a 429 or 503 with a Retry-After header, after that time; a write only if the 503 is from the API server, not from a proxy;
+ * - a request that was not sent (refused, reset or unreachable connection), after a short pause;
+ * - a GET, lists included, whose connection broke, after a short pause.
  *
- * A write that may have reached the server is never retried, because the server may have done it.
+ * So a write is retried only if the server did not execute it. A write that was sent and has no response is never retried. The
+ * transport itself retries a 401 with new credentials.
  */
 export class Retries {
   readonly #method: string;

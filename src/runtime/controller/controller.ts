@@ -36,7 +36,10 @@ import {
 
 /** The context of one reconcile. */
 export interface ReconcileContext {
-  /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
+  /**
+   * Aborts its requests with `signal`. The response to each write or `get` of an object that the controller's informers watch sets a
+   * minimum: the key is reconciled again only after the cache has observed it. Exceptions: a reset, a refused watch.
+   */
   readonly client: Client;
   /**
    * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is lost, the
@@ -45,7 +48,7 @@ export interface ReconcileContext {
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
-  /** The reconciles of this key that have failed in a row before this one. Absent: the last one did not fail. */
+  /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
   readonly failed?: FailedReconciles | undefined;
 }
 

@@ -104,8 +104,8 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
   readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
   /**
-   * An Event about what this reconcile did. It is recorded when the status is written, so that a retry does not record it again, and
-   * before the Event for a changed reason.
+   * An Event about what this reconcile did. Recorded unless the status write fails, also if the status did not differ. After a write
+   * without a response it is recorded when a later reconcile reads that status. It comes before the Event for a changed reason.
    */
   readonly event?: Omit<EventNotice, 'action'> | undefined;
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
@@ -145,7 +145,8 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - The status is written with at most one request, and with none if nothing differs.
+ * - An outcome is written with at most one patch, and with none if nothing differs. A reconcile that follows a persistent timeout may
+ *   write the failure first; its own patch is then a Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
@@ -186,7 +187,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     string,
     { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
   >();
-  /** The errors that need no report: the status tells them, or was to be written. */
+  /** Not reported again: errors that the status already shows, whose status write failed, or which a status write threw. */
   readonly #reported = new WeakSet<object>();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
@@ -404,7 +405,7 @@ type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | Commo
 /** Separates the message of a more specific reason from that of failures in a row. */
 const besides = '; besides, ';
 
-/** The error as {@link summarizeError} tells it, and as a flight recorder does: without words that may quote a Secret. */
+/** The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. */
 const failureMessage = (error: unknown, failed: ReconcileContext['failed']): string =>
   error instanceof TerminalError || failed === undefined
     ? `the reconcile has failed and is not retried: ${summarizeError(error)}`

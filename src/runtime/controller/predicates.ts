@@ -27,7 +27,10 @@ export const annotationsChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
   !isDeepStrictEqual(delta.previous.metadata.annotations ?? {}, delta.object.metadata.annotations ?? {});
 
-/** True if anything changed. False for an object that a relist found unchanged. */
+/**
+ * False only for a change under the same resourceVersion, which a restored etcd can cause. You rarely need it: the store emits
+ * no delta for an unchanged object.
+ */
 export const resourceVersionChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' || delta.previous.metadata.resourceVersion !== delta.object.metadata.resourceVersion;
 

@@ -94,8 +94,8 @@ export interface ReadYourWritesOptions {
  *
  * **What sets a minimum**
  * - The response to a write sets the resourceVersion that the cache must reach. Only objects that an informer watches count.
- * - A deletion has no resourceVersion. The cache must no longer hold the uid, or show it terminating. After a write that removes the last
- *   finalizer, it must no longer hold the uid.
+ * - A deletion has no resourceVersion. It counts as observed when the cache shows the object as terminating, or holds no object with
+ *   that uid. After a write that removes the last finalizer, only the latter counts.
  * - A `get` from the API server sets one too, because it may show a write whose response was lost.
  * - After a Conflict, an AlreadyExists, or an update without a response, this class reads the object: the watch may have died
  *   silently.
@@ -104,8 +104,10 @@ export interface ReadYourWritesOptions {
  * - The cache observes it, or a list began after the write.
  * - A reset: the cache may never reach the version.
  * - The API server refuses the watch for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
+ *
+ * **What bounds the wait**
  * - If a minimum is not observed within `timeoutMs`, the watch is replaced by one that resumes, then by one that lists.
- *   Therefore a key waits for a bounded time, unless list and watch fail with errors other than a refusal.
+ * - Therefore a key waits for a bounded time, unless list and watch fail with errors other than a refusal.
  *
  * **What enqueues the key**
  * - The last minimum of a deferred key is removed, and no request is in flight.

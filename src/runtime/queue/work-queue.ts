@@ -153,7 +153,7 @@ export class WorkQueue {
       waiting.furtherAdds += 1;
       if (isEvent) waiting.eventAtMs ??= performance.now();
       else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
-      if (cause?.type === 'observed') promote(waiting, cause);
+      if (cause?.type === 'observed') setPrimaryCause(waiting, cause);
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
@@ -163,7 +163,8 @@ export class WorkQueue {
     this.#observer.added?.();
     const nowMs = performance.now();
     this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
-    // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
+    // Workers resume in a microtask, so a handler may add a key several times, and `progressed` removes its minimums, before it
+    // is dequeued.
     this.#idleWorkers.shift()?.();
   }
 
@@ -336,8 +337,8 @@ export class WorkQueue {
   }
 }
 
-/** The event that shows the awaited write enqueues the key first, but `observed` also tells why the key was deferred. */
-function promote(waiting: QueueItem, cause: ObservedCause): void {
+/** Shows `observed` as the first cause: it includes why the key was deferred. */
+function setPrimaryCause(waiting: QueueItem, cause: ObservedCause): void {
   const { cause: replaced, furtherCauses = [] } = waiting;
   if (replaced !== undefined) waiting.furtherCauses = [replaced, ...furtherCauses].slice(0, maxCauses);
   waiting.cause = cause;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  affectsPodProblem,
+  affectsPodReadiness,
   keepReadFields,
   podProblem,
-  podProblemChanged,
-  podReadinessChanged,
   problemAmong,
 } from '../../../src/controllers/pods.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';
@@ -161,7 +161,7 @@ describe('podProblem', () => {
     const changes = pulls
       .slice(1)
       .map((object, index) => ({ type: 'modified', previous: pulls[index]!, object }) as const);
-    expect(changes.filter(podProblemChanged)).toEqual([]);
+    expect(changes.filter(affectsPodProblem)).toEqual([]);
   });
 
   test.each(samples)('is the same for the pod that the cache keeps: %s', (_, status, expected) => {
@@ -190,7 +190,7 @@ describe('a change of a pod', () => {
     ['that keeps it', { type: 'modified', previous: troubled, object: troubled }, false],
     ['that goes with it', { type: 'deleted', object: troubled }, true],
   ] as const)('%s: %s', (_, delta, expected) => {
-    expect(podProblemChanged(delta)).toBe(expected);
+    expect(affectsPodProblem(delta)).toBe(expected);
   });
 
   const ready = podOf({ conditions: [condition('Ready', 'True')] });
@@ -204,7 +204,7 @@ describe('a change of a pod', () => {
     ['that comes unready', { type: 'added', object: unready }, false],
     ['that goes ready', { type: 'deleted', object: ready }, true],
   ] as const)('%s: its readiness has changed: %s', (_, delta, expected) => {
-    expect(podReadinessChanged(delta)).toBe(expected);
+    expect(affectsPodReadiness(delta)).toBe(expected);
   });
 });
 
