@@ -11,8 +11,8 @@ import {
   claimsWithinReplicas,
   type DatabaseClaims,
   isForeign,
-  isTooSmall,
   listClaims,
+  mustGrow,
   ordinalOf,
   resizeProgressOf,
   setClaimRequests,
@@ -123,7 +123,7 @@ async function createStatefulSet(
   const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-  const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
+  const volume = claims.some((claim) => mustGrow(claim, spec.database.size))
     ? volumesNotChecked(bookStore, { message: `StatefulSet ${statefulSet.metadata.name} is being created` })
     : volumeOutcome(bookStore, spec, { claims });
   return { database, volume, statefulSet, claims };

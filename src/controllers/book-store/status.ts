@@ -82,7 +82,7 @@ const volumeReasons = defineReasons({
     ready: 'True',
     event: 'Normal',
     meaning:
-      'No volume in use is smaller than `dbSize`, except those that the message names: being deleted, or another controller’s.',
+      'No claim in use has a capacity below `dbSize`, except those that the message names: being deleted, or another controller’s.',
   },
   VolumesNotChecked: {
     ready: 'Unknown',
@@ -92,7 +92,7 @@ const volumeReasons = defineReasons({
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A claim requests more than its volume has: the storage driver must grow the volume.',
+    meaning: 'A claim requests more than its capacity: the storage driver must grow the volume.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -103,7 +103,7 @@ const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown within `resizeRestartAfter` of the creation of its pod, which was created after the volume had grown.',
   },
   VolumeLost: {
     ready: 'False',
