@@ -63,7 +63,8 @@ const childReasons = defineReasons({
     event: 'Warning',
     blocksCreation: true,
     recordsMessageChanges: true,
-    meaning: 'An object with the name of a child does not belong to this BookStore.',
+    meaning:
+      'An object with the name of a child does not belong to this BookStore, or another controller controls a claim of the database.',
   },
   Refused: {
     ready: 'False',
@@ -291,16 +292,20 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/** @param adviceWith tells a person what to do, given the command that deletes the holder of the name. */
+/**
+ * @param adviceWith tells a person what to do, given the command that deletes the holder of the name.
+ * @param problem if it is not that the holder exists and does not belong to the BookStore.
+ */
 export function nameTakenOutcome(
   bookStore: BookStore,
   kind: Kind,
   holder: KubeObject,
   adviceWith: (deletion: string) => string,
+  problem?: string,
 ): ComponentOutcome {
   const resource = kind.kind === 'PersistentVolumeClaim' ? 'pvc' : kind.kind.toLowerCase();
   const advice = adviceWith(kubectlCommand(bookStore, `delete ${resource} ${holder.metadata.name}`));
-  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
+  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice, problem });
 }
 
 /** A command for the namespace of the BookStore, as a message suggests it. */
