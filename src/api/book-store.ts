@@ -324,7 +324,7 @@ export const BookStore = defineKind({
         Type.Array(
           Type.Object({
             claim: Type.String({ description: 'The PersistentVolumeClaim.' }),
-            capacity: Type.Optional(Type.String({ description: 'The capacity of the volume.' })),
+            capacity: Type.Optional(Type.String({ description: 'The `status.capacity` of the claim.' })),
           }),
           {
             description: 'The volumes of the databases.',

@@ -405,7 +405,9 @@ describe('the data', () => {
     });
     await apply(at.key, spec({}, { tag: 'two', replicas: 3 }));
     const store = await settled(at, 'NameTaken');
-    expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('named data-shop-db-1');
+    expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain(
+      'claim data-shop-db-1 is controlled by ConfigMap ',
+    );
     await eventually('the new image runs', async () =>
       (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );

@@ -142,7 +142,9 @@ describe('growing', () => {
     const store = await settled(at, 'ResizeRefused');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
-    expect(condition?.message).toContain('claim data-shop-db-0 cannot grow from 1Gi to 2Gi: ');
+    expect(condition?.message).toContain(
+      'the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: ',
+    );
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
       (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),

@@ -219,19 +219,24 @@ describe('a name that is', () => {
   };
 
   test.each([
-    ['Deployment', Deployment, 'AppReady'],
-    ['StatefulSet', StatefulSet, 'DatabaseReady'],
-    ['Service', Service, 'AppReady'],
-    ['PersistentVolumeClaim', PersistentVolumeClaim, 'DatabaseReady'],
+    ['Deployment', Deployment, 'AppReady', 'a Deployment named shop-app '],
+    ['StatefulSet', StatefulSet, 'DatabaseReady', 'a StatefulSet named shop-db '],
+    ['Service', Service, 'AppReady', 'a Service named bookstore-svc '],
+    [
+      'PersistentVolumeClaim',
+      PersistentVolumeClaim,
+      'DatabaseReady',
+      'claim data-shop-db-0 is controlled by ConfigMap owner',
+    ],
   ] as const)(
     "somebody's %s already is a condition, and no fight; when it is free the BookStore goes on",
     async (...of) => {
-      const [name, kind, type] = of;
+      const [name, kind, type, message] = of;
       const at = await world('shop');
       const held: KubeObject = await foreign[name](at.key);
       await apply(at.key, spec());
       const store = await withReason(at, type, 'NameTaken');
-      expect(findCondition(store.status?.conditions, type)?.message).toContain(`${name} named ${held.metadata.name}`);
+      expect(findCondition(store.status?.conditions, type)?.message).toContain(message);
       expect(findCondition(store.status?.conditions, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' });
       const now = await cluster.client.get<KubeObject>(kind, held.metadata);
       expect(now.metadata.ownerReferences).toEqual(held.metadata.ownerReferences);

@@ -71,9 +71,10 @@ export const claimsWithinReplicas = (claims: DatabaseClaims, replicas: number): 
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
+/** `status.capacity`: the size that the pod sees. It changes when the growth is complete, that of the file system included. */
 export const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
 
-/** True if the volume has at least this size. It may be larger than the request of its claim. */
+/** True if the claim's capacity is at least `size`. The PersistentVolume may already be larger. */
 export const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(capacityOf(claim), size) >= 0;
 
@@ -82,8 +83,8 @@ export const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.p
 /** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
 export const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
 
-/** True if the claim has a volume of less than this size that the operator may resize. */
-export const isTooSmall = (claim: PersistentVolumeClaim, size: string): boolean =>
+/** True if the claim is bound, its capacity is below `size`, and the operator may resize it. */
+export const mustGrow = (claim: PersistentVolumeClaim, size: string): boolean =>
   mayResize(claim) && isBound(claim) && !hasCapacity(claim, size);
 
 /** A claim that does not have the request that the operator sent. */
@@ -106,7 +107,7 @@ export interface RequestPatches {
 }
 
 /**
- * Sets the request of each claim whose volume is smaller than `dbSize` to `dbSize`. This also lowers a larger request, which must stay
+ * Sets the request of each claim whose capacity is below `dbSize` to `dbSize`. This also lowers a larger request, which must stay
  * above the capacity (KEP-1790), to undo a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
@@ -125,7 +126,7 @@ export async function setClaimRequests(
   const refusals: RefusedClaim[] = [];
   let isBookStoreStale = false;
   for (const claim of claims) {
-    if (!isTooSmall(claim, size) || compareQuantities(requestOf(claim), size) === 0) {
+    if (!mustGrow(claim, size) || compareQuantities(requestOf(claim), size) === 0) {
       patched.push(claim);
       continue;
     }
@@ -163,44 +164,45 @@ async function setRequest(
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }
 
-/** A volume that is smaller than `dbSize` and than the request of its claim. The driver grows it, or fails to. */
-export interface GrowingVolume {
+/** A claim whose capacity is below both `dbSize` and its request. */
+export interface GrowingClaim {
   readonly claim: string;
   readonly capacity: string;
   /** Not always `dbSize`: the API server may refuse that while the volume still grows to an earlier size. */
   readonly request: string;
 }
 
-/** A volume that has grown, but whose file system has not. */
-export interface PendingFileSystem extends GrowingVolume {
+/** A claim whose volume has grown, but whose file system has not. */
+export interface PendingFileSystem extends GrowingClaim {
   readonly ordinal: number;
   /** When the condition became true, in milliseconds since 1970. 0 if unknown: then the pod is not restarted. */
   readonly sinceMs: number;
 }
 
-/** The progress of the growing volumes. */
+/** The progress of the growing claims. */
 export interface ResizeProgress {
-  readonly growing: readonly GrowingVolume[];
-  /** Those of the growing volumes whose file systems the kubelet has to grow, and still may. */
+  readonly growing: readonly GrowingClaim[];
+  /** Those of the growing claims whose file systems the kubelet has to grow, and still may. */
   readonly fileSystems: readonly PendingFileSystem[];
-  /** Those of the growing volumes that fail to grow, with the message of external-resizer or the kubelet. */
-  readonly failures: readonly (GrowingVolume & { readonly message: string })[];
+  /** Those of the growing claims that fail to grow, with the message of external-resizer or the kubelet. */
+  readonly failures: readonly (GrowingClaim & { readonly message: string })[];
 }
 
 /**
- * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
+ * The progress of the claims according to external-resizer and the kubelet.
+ *
  * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const growing = claims.filter((claim) => isWaitingToGrow(claim, size));
+  const growing = claims.filter((claim) => isGrowing(claim, size));
   return {
-    growing: growing.map(toGrowingVolume),
+    growing: growing.map(toGrowingClaim),
     fileSystems: growing.flatMap((claim) => pendingFileSystemOf(claim, size) ?? []),
     failures: growing.flatMap((claim) => {
       const condition = trueCondition(claim, errorConditionsOf(claim));
       const message = condition && (condition.message || condition.type);
-      return message === undefined ? [] : [{ ...toGrowingVolume(claim), message }];
+      return message === undefined ? [] : [{ ...toGrowingClaim(claim), message }];
     }),
   };
 }
@@ -208,15 +210,15 @@ export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size:
 /** The file system of the claim if the kubelet has to grow it, and still may. */
 export function pendingFileSystemOf(claim: PersistentVolumeClaim, size: string): PendingFileSystem | undefined {
   const condition = trueCondition(claim, ['FileSystemResizePending']);
-  if (condition === undefined || !isWaitingToGrow(claim, size) || isInfeasible(claim)) return undefined;
+  if (condition === undefined || !isGrowing(claim, size) || isInfeasible(claim)) return undefined;
   const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
-  return { ...toGrowingVolume(claim), ordinal: ordinalOf(claim), sinceMs };
+  return { ...toGrowingClaim(claim), ordinal: ordinalOf(claim), sinceMs };
 }
 
-const isWaitingToGrow = (claim: PersistentVolumeClaim, size: string): boolean =>
-  isTooSmall(claim, size) && !hasCapacity(claim, requestOf(claim));
+const isGrowing = (claim: PersistentVolumeClaim, size: string): boolean =>
+  mustGrow(claim, size) && !hasCapacity(claim, requestOf(claim));
 
-const toGrowingVolume = (claim: PersistentVolumeClaim): GrowingVolume => ({
+const toGrowingClaim = (claim: PersistentVolumeClaim): GrowingClaim => ({
   claim: claim.metadata.name,
   capacity: capacityOf(claim),
   request: requestOf(claim),
@@ -243,5 +245,5 @@ const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string
   status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
 
 /** For example `data-shop-db-0 from 1Gi to 2Gi`. */
-export const describeGrowth = ({ claim, capacity, request }: GrowingVolume): string =>
+export const describeGrowth = ({ claim, capacity, request }: GrowingClaim): string =>
   `${claim} from ${capacity} to ${request}`;

@@ -1,6 +1,6 @@
 import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import { type Client, isControlledBy, type Manifest } from '../../runtime/index.ts';
+import { type Client, controllerOf, isControlledBy, type Manifest } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
@@ -11,8 +11,8 @@ import {
   claimsWithinReplicas,
   type DatabaseClaims,
   isForeign,
-  isTooSmall,
   listClaims,
+  mustGrow,
   ordinalOf,
   resizeProgressOf,
   setClaimRequests,
@@ -123,8 +123,10 @@ async function createStatefulSet(
   const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-  const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
-    ? volumesNotChecked(bookStore, { message: `StatefulSet ${statefulSet.metadata.name} is being created` })
+  const volume = claims.some((claim) => mustGrow(claim, spec.database.size))
+    ? volumesNotChecked(bookStore, {
+        message: `StatefulSet ${statefulSet.metadata.name} was just created; the next reconcile checks the volumes`,
+      })
     : volumeOutcome(bookStore, spec, { claims });
   return { database, volume, statefulSet, claims };
 }
@@ -240,11 +242,13 @@ function claimTakenOutcome(
   claims: readonly PersistentVolumeClaim[],
 ): ComponentOutcome | undefined {
   const foreignClaim = claims.find(isForeign);
-  if (foreignClaim === undefined) return undefined;
+  const controller = foreignClaim && controllerOf(foreignClaim);
+  if (foreignClaim === undefined || controller === undefined) return undefined;
   const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
   const advice = (deletion: string) =>
     `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
-  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
+  const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod that uses it`;
+  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice, problem);
 }
 
 /** The outcome if a claim in use is being deleted: it exists for as long as its pod. */

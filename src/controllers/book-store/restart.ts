@@ -46,7 +46,7 @@ export interface RestartStep {
 
 type Decision =
   /** In the API server, the file system of the claim is not pending, or has been pending for an unknown time. */
-  | { readonly type: 'notPending' }
+  | { readonly type: 'noRestart' }
   /** `resizeRestartAfter` has not passed. */
   | { readonly type: 'wait'; readonly delayMs: number }
   | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
@@ -168,7 +168,7 @@ async function decide(
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
     const pending = pendingFileSystemOf(live, database.size);
-    if (pending === undefined || pending.sinceMs === 0) return { type: 'notPending' };
+    if (pending === undefined || pending.sinceMs === 0) return { type: 'noRestart' };
     if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';

@@ -63,7 +63,8 @@ const childReasons = defineReasons({
     event: 'Warning',
     blocksCreation: true,
     recordsMessageChanges: true,
-    meaning: 'An object with the name of a child does not belong to this BookStore.',
+    meaning:
+      'An object with the name of a child does not belong to this BookStore, or another controller controls a claim of the database.',
   },
   Refused: {
     ready: 'False',
@@ -82,7 +83,7 @@ const volumeReasons = defineReasons({
     ready: 'True',
     event: 'Normal',
     meaning:
-      'No volume in use is smaller than `dbSize`, except those that the message names: being deleted, or another controller’s.',
+      'No claim in use has a capacity below `dbSize`, except those that the message names: being deleted, or another controller’s.',
   },
   VolumesNotChecked: {
     ready: 'Unknown',
@@ -92,7 +93,7 @@ const volumeReasons = defineReasons({
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A claim requests more than its volume has: the storage driver must grow the volume.',
+    meaning: 'A claim requests more than its capacity: the storage driver must grow the volume.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -103,7 +104,7 @@ const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown within `resizeRestartAfter` of the creation of its pod, which was created after the volume had grown.',
   },
   VolumeLost: {
     ready: 'False',
@@ -291,16 +292,20 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/** @param adviceWith tells a person what to do, given the command that deletes the holder of the name. */
+/**
+ * @param adviceWith tells a person what to do, given the command that deletes the holder of the name.
+ * @param problem if it is not that the holder exists and does not belong to the BookStore.
+ */
 export function nameTakenOutcome(
   bookStore: BookStore,
   kind: Kind,
   holder: KubeObject,
   adviceWith: (deletion: string) => string,
+  problem?: string,
 ): ComponentOutcome {
   const resource = kind.kind === 'PersistentVolumeClaim' ? 'pvc' : kind.kind.toLowerCase();
   const advice = adviceWith(kubectlCommand(bookStore, `delete ${resource} ${holder.metadata.name}`));
-  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
+  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice, problem });
 }
 
 /** A command for the namespace of the BookStore, as a message suggests it. */

@@ -102,7 +102,7 @@ function growthOutcome(
   messages.push(...restartMessages(bookStore, database, fileSystems, restart));
   if (waitingForDriver[0] !== undefined) {
     const claims = joinFirst('claims', waitingForDriver.map(describeGrowth));
-    const events = `its Events may say why it does not (${describeClaim(waitingForDriver[0])})`;
+    const events = `the Events of claim ${waitingForDriver[0].claim} may name the error (${describeClaim(waitingForDriver[0])})`;
     messages.push(`waiting for the storage driver to grow claim ${claims}; ${events}`);
   }
   if (failing.length > 0) return { reason: 'ResizeFailing', messages };
@@ -112,10 +112,10 @@ function growthOutcome(
 
 function failedStepMessage({ fileSystem, pod }: RestartStep, bookStore: BookStore): string {
   const events = kubectlCommand(bookStore, `describe pod ${pod.name}`);
-  return `the file system of claim ${describeGrowth(fileSystem)} was not grown although pod ${pod.name} started after the volume had grown, so the operator does not restart it again: see its Events (${events}) and the log of the storage driver on its node`;
+  return `the file system of claim ${describeGrowth(fileSystem)} was not grown although pod ${pod.name} was created after the volume had grown, so the operator does not restart it: see its Events (${events}) and the log of the storage driver on its node`;
 }
 
-/** Says which pod the operator restarts next, which it does not restart again, and which do not run. */
+/** Says which pod the operator restarts next, which it does not restart, and which are not running. */
 function restartMessages(
   bookStore: BookStore,
   database: DatabaseSpec,
@@ -129,13 +129,15 @@ function restartMessages(
   const notRunning = podsWith('notRunning');
   if (notRunning.length > 0) {
     const command = kubectlCommand(bookStore, `describe pod ${notRunning[0]}`);
-    messages.push(`no pod ${joinFirst('pods', notRunning)} runs, so no node grows the file system (${command})`);
+    const names = joinFirst('pods', notRunning);
+    const pods = notRunning.length === 1 ? `pod ${names} is` : `pods ${names} are`;
+    messages.push(`${pods} not running, so the kubelet cannot grow the file system (${command})`);
   }
   const startedAfterGrowth = podsWith('startedAfterGrowth');
   if (startedAfterGrowth.length > 0) {
     const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${joinFirst('pods', startedAfterGrowth)}`;
     messages.push(
-      `the operator waits ${wait}, and does not restart ${startedAfterGrowth.length === 1 ? 'it' : 'them'} again`,
+      `the operator waits ${wait}: restarting a pod that was created after the volume had grown would not help`,
     );
   }
   const next = fileSystems.find(({ claim, sinceMs }) => {
@@ -170,7 +172,10 @@ function settledMessages(
   { replicas, size }: DatabaseSpec,
   claims: readonly PersistentVolumeClaim[],
 ): readonly string[] {
-  if (replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
+  if (replicas === 0) {
+    const command = kubectlCommand(bookStore, 'get pvc');
+    return [`bookDB.replicas is 0: no volume is in use. Claims of removed replicas may still grow (${command})`];
+  }
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
   const largeEnough = claims.filter((claim) => mayResize(claim) && hasCapacity(claim, size));
   if (largeEnough.length === 0) return [];
@@ -218,21 +223,21 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
   if (error === undefined) {
     advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
   } else if (isLowered(claim, size) && isInvalidField(error)) {
-    advice = `that needs Kubernetes 1.32. Upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
+    advice = `upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
   } else if (serverMessage(error).includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
       storageClassName === ''
-        ? 'it has no StorageClass. Move its data to a claim with a StorageClass that allows it'
+        ? 'the claim has no StorageClass. Move its data to a claim with a StorageClass that allows it'
         : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
   }
   const retry = 'The operator retries at least once a minute';
-  return { reason, message: `${cannotGrow(claim, size)}: ${advice}. ${retry}. ${answerTo(refused)}` };
+  return { reason, message: `${cannotSetRequest(claim, size)}: ${advice}. ${retry}. ${answerTo(refused)}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
 const removedReplicaMessage = (refused: RefusedClaim, size: string): string =>
-  `${cannotGrow(refused.claim, size)}: the operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+  `${cannotSetRequest(refused.claim, size)}: the operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
 
 const answerTo = ({ claim, error }: RefusedClaim): string =>
   error === undefined
@@ -243,6 +248,6 @@ const answerTo = ({ claim, error }: RefusedClaim): string =>
 const isLowered = (claim: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(size, requestOf(claim)) < 0;
 
-/** For example `claim data-shop-db-0 cannot grow from 1Gi to 2Gi`. */
-const cannotGrow = (claim: PersistentVolumeClaim, size: string): string =>
-  `claim ${claim.metadata.name} cannot ${isLowered(claim, size) ? 'lower its request' : 'grow'} from ${requestOf(claim)} to ${size}`;
+/** For example `the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi`. */
+const cannotSetRequest = (claim: PersistentVolumeClaim, size: string): string =>
+  `the request of claim ${claim.metadata.name} (capacity ${capacityOf(claim)}) cannot be ${isLowered(claim, size) ? 'lowered' : 'raised'} from ${requestOf(claim)} to ${size}`;

@@ -137,7 +137,7 @@ async function reconcile({
 }
 
 const resizeRefused =
-  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota or a LimitRange (kubectl --namespace default describe resourcequota,limitrange), a policy, a webhook or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
+  'the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: correct what the API server names: a quota or a LimitRange (kubectl --namespace default describe resourcequota,limitrange), a policy, a webhook or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -162,7 +162,7 @@ describe('a refused claim', () => {
       reason: 'ResizeRefused',
       status: 'True',
       message: expect.stringContaining(
-        '; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi; its Events',
+        '; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi; the Events',
       ),
     });
     expect(volumeCondition(volume).status).toBe('True');
@@ -181,7 +181,9 @@ describe('a refused claim', () => {
     const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
     const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
     expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
-    expect(volume.message).toContain('claim data-shop-db-0 cannot grow from 2Gi to 3Gi');
+    expect(volume.message).toContain(
+      'the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 2Gi to 3Gi',
+    );
     expect(volume.message).toContain(
       'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi',
     );
@@ -192,7 +194,9 @@ describe('a refused claim', () => {
     const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
     expect(volume.reason).toBe('ResizeRefused');
     expect(volume.status).toBeUndefined();
-    expect(volume.message).toContain(`${resizeRefused}; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: it has no`);
+    expect(volume.message).toContain(
+      `${resizeRefused}; the request of claim data-shop-db-1 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: the claim has no`,
+    );
   });
 });
 
@@ -204,7 +208,7 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   expect(volume).toEqual({
     reason: 'VolumesSettled',
     message:
-      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: the operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the request of claim data-shop-db-1 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: the operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
   });
 });
 
@@ -230,6 +234,7 @@ test('the database does not start on a claim of somebody else that the cache doe
   const applyStatefulSet = () => Promise.reject(new Error('it is not applied'));
   const { database } = await reconcile({ claims: [], absent: true, live, applyStatefulSet });
   expect(database.reason).toBe('NameTaken');
+  expect(database.message).toContain('claim data-shop-db-0 is controlled by ConfigMap owner, so the operator ');
 });
 
 test('a BookStore with very many replicas sends one request to read their claims', async () => {
@@ -263,9 +268,9 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The operator retries at least once a minute. The API server says: ${refusal}`,
+    message: `the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The operator retries at least once a minute. The API server says: ${refusal}`,
   });
-  expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
+  expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('the claim has no StorageClass');
 });
 
 test('a claim that has lost its volume is a warning that names the volume, and says what to do', async () => {
@@ -293,7 +298,7 @@ test('a request that a webhook changes is refused, and set again within a minute
   expect(volume).toEqual({
     reason: 'ResizeRefused',
     message:
-      'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations). The operator retries at least once a minute. The API server accepted the new request, but the claim still requests 1Gi',
+      'the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations). The operator retries at least once a minute. The API server accepted the new request, but the claim still requests 1Gi',
   });
   expect(error).toBeUndefined();
   expect(requeueAfterMs).toBe(60_000);
@@ -306,7 +311,9 @@ test('a smaller request that an old API server refuses is answered with the capa
   const claims = [claim('data-shop-db-0', '20Ti', { capacity: { storage: '1Gi' } })];
   const { volume } = await reconcile({ claims, refusals: { 'data-shop-db-0': invalid } });
   expect(volume.reason).toBe('ResizeRefused');
-  expect(volume.message).toContain('create this BookStore again with dbSize 1Gi, the present capacity');
+  expect(volume.message).toContain(
+    'the request of claim data-shop-db-0 (capacity 1Gi) cannot be lowered from 20Ti to 2Gi: upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize 1Gi, the present capacity',
+  );
   expect(volume.message).not.toContain('quota');
   // A policy may refuse a smaller request too.
   expect((await reconcile({ claims })).volume.message).toContain('correct what the API server names');
@@ -329,7 +336,9 @@ describe('VolumesSettled', () => {
   test('says so if there is no claim', async () => {
     expect((await reconcile({ claims: [] })).volume.message).toBe('StatefulSet shop-db has no claim yet');
     const { volume } = await reconcile({ claims: [], bookDB: { replicas: 0 } });
-    expect(volume.message).toBe('no claim is in use: bookDB.replicas is 0');
+    expect(volume.message).toBe(
+      'bookDB.replicas is 0: no volume is in use. Claims of removed replicas may still grow (kubectl --namespace default get pvc)',
+    );
   });
 
   test('names a request that is larger than the volume, which the driver may still try to provide', async () => {
@@ -380,7 +389,7 @@ describe('VolumesNotChecked', () => {
     expect((await reconcile({ claims, absent: true })).volume).toEqual({
       reason: 'VolumesNotChecked',
       message:
-        'the volumes are not checked against dbSize 2Gi (kubectl --namespace default get pvc): StatefulSet shop-db is being created',
+        'the volumes are not checked against dbSize 2Gi (kubectl --namespace default get pvc): StatefulSet shop-db was just created; the next reconcile checks the volumes',
     });
     const { volume } = await reconcile({ claims, metadata: { deletionTimestamp: '2026-01-02T03:04:05Z' } });
     expect(volume.reason).toBe('VolumesNotChecked');
@@ -418,7 +427,7 @@ describe('the messages of a growth', () => {
     expect((await growing([])).volume).toEqual({
       reason: 'ClaimsGrowing',
       message:
-        'waiting for the storage driver to grow claim data-shop-db-0 from 1Gi to 2Gi; its Events may say why it does not (kubectl --namespace default describe pvc data-shop-db-0)',
+        'waiting for the storage driver to grow claim data-shop-db-0 from 1Gi to 2Gi; the Events of claim data-shop-db-0 may name the error (kubectl --namespace default describe pvc data-shop-db-0)',
     });
   });
 
@@ -445,7 +454,7 @@ describe('the messages of a growth', () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
     const { volume } = await growing([pending], '2026-01-02T03:09:05Z');
     expect(volume.reason).toBe('ResizeFailing');
-    expect(volume.message).toContain('so the operator does not restart it again');
+    expect(volume.message).toContain('so the operator does not restart it: ');
     expect(volume.message).not.toContain('the operator restarts');
   });
 

@@ -98,7 +98,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-0']);
     expect(failed).toEqual([]);
     expect(message).toContain(
-      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the creation of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
+      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the creation of pod shop-db-0: restarting a pod that was created after the volume had grown would not help; the operator restarts pod shop-db-1 once, not before ',
     );
     expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
   });
@@ -124,14 +124,16 @@ describe('the restart of pods whose file systems have not grown', () => {
     const { deleted, message } = await restart(stuck);
     expect(deleted).toEqual([]);
     expect(message).toContain(
-      '; no pod shop-db-0 runs, so no node grows the file system (kubectl --namespace default describe pod shop-db-0)',
+      '; pod shop-db-0 is not running, so the kubelet cannot grow the file system (kubectl --namespace default describe pod shop-db-0)',
     );
     expect(message).not.toContain('resizeRestartAfter');
   });
 
-  test('of a pod that does not exist is not announced', async () => {
+  test('of pods that do not exist is not announced', async () => {
     const { message } = await restartIn(statefulSetOf(1), [], [0]);
-    expect(message).toContain('; no pod shop-db-0 runs');
+    expect(message).toContain('; pod shop-db-0 is not running');
+    const { message: ofTwo } = await restartIn(statefulSetOf(2), [], [0, 1]);
+    expect(ofTwo).toContain('; pods shop-db-0, shop-db-1 are not running');
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -205,7 +207,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const blocked = { waitsFor: 'the API server accepts StatefulSet shop-db' };
     const { deleted, failed, message } = await restartIn(statefulSetOf(1), [pod(0, { created: 7 })], [0], blocked);
     expect({ deleted, failed }).toEqual({ deleted: [], failed: ['data-shop-db-0'] });
-    expect(message).toContain('so the operator does not restart it again');
+    expect(message).toContain('so the operator does not restart it: ');
     expect(message).not.toContain('the operator restarts');
   });
 
