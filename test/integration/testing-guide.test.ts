@@ -21,6 +21,10 @@ const withSources = (text: string): string =>
     text,
   );
 
+/** All plans of the perturbation would take four minutes: these are the ones of its first write. */
+const shortened = (text: string): string =>
+  text.replace('concurrency: 1,', "concurrency: 1, only: ['greeter/create patch configmaps world'],");
+
 const documentation = async (name: string) =>
   codeBlocks(await readFile(join(root, 'docs', name), 'utf8')).filter(({ language }) => language === 'ts');
 
@@ -35,7 +39,7 @@ test.each([
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const [greeter] = await documentation('writing-an-operator.md');
   await writeFile(join(folder, 'greeter.ts'), withSources(greeter!.text));
-  await writeFile(join(folder, 'example.mts'), withSources(examples[index]!.text));
+  await writeFile(join(folder, 'example.mts'), shortened(withSources(examples[index]!.text)));
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {
     cwd: root,

@@ -568,7 +568,9 @@ export class Run {
     if (kind === undefined || this.#past === undefined) return;
     const { items }: { readonly items: readonly KubeObject[] } = JSON.parse(body);
     for (const { metadata } of items) {
-      const { uid, resourceVersion } = metadata;
+      const { uid, resourceVersion, namespace } = metadata;
+      // An operator that reconciles all namespaces also lists what earlier plans had left in theirs.
+      if (namespace !== this.#namespace) continue;
       operator.observed.set(uid, { kind, resourceVersion, isListed: true });
     }
   }
