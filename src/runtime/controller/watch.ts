@@ -157,9 +157,9 @@ export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
   owners.addIndex(index, (owner) => childKeys(owner).map(keyString));
   const ownersOf = (key: ObjectKey): readonly Owner[] => [...owners.store.byIndex(index, keyString(key))];
   const keysOf = (delta: Delta<Child>): readonly ObjectKey[] => {
-    const owners = ownersOf(keyOf(delta.object));
-    for (const owner of owners) observe?.(owner, delta);
-    return owners.map(keyOf);
+    const ownersFound = ownersOf(keyOf(delta.object));
+    for (const owner of ownersFound) observe?.(owner, delta);
+    return ownersFound.map(keyOf);
   };
   return { ...watches(child, keysOf, filter), ownersOf };
 }
