@@ -6,16 +6,16 @@ import type { Scenario } from './perturbation-scenario.ts';
  * What happens at a write.
  *
  * - `unsent`: the operator crashes before the write is sent.
- * - `reply-lost`: the API server commits the write, and the operator crashes before it has the reply.
- * - `replied`: the operator crashes when it has the reply.
- * - `past`: the operator crashes when it has the reply. The new operator gets the lists as they were before the step, and no events until
+ * - `reply-lost`: the API server commits the write, and the operator crashes before it has the response.
+ * - `replied`: the operator crashes when it has the response.
+ * - `past`: the operator crashes when it has the response. The new operator gets the lists as they were before the step, and no events until
  *   it rests, as if the API server's etcd were restored from a backup. Not in scenarios with another system, which has no preconditions
  *   that protect it. The runtime's own lists are consistent reads, to which an API server must not answer so.
  * - `late`: the operator crashes while the write is on its way. The API server gets it when the new operator rests.
  * - `stopped`: the operator leads, and is told to stop. The write is sent. A warm standby takes over.
  * - `cut-off`: the operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network
  *   is mended when that one rests; the former leader must not send anything then.
- * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
+ * - `retried`: the API server commits the write, the response is lost, and the operator goes on.
  * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
  * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
  *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
