@@ -125,6 +125,42 @@ test('requests of an operator whose objects do not change fail the step', async 
   );
 });
 
+test('what the operator does because somebody else is late is no unrest', async () => {
+  let late: NodeJS.Timeout | undefined;
+  const late500Ms = (act: () => Promise<unknown>): void => {
+    clearTimeout(late);
+    late = setTimeout(() => void act().catch(() => {}), 500);
+  };
+  const edited = new Set<string>();
+  const answering: Scenario = {
+    ...forgetful,
+    name: 'answering',
+    addControllers: ({ manager }, namespace) => {
+      const echos = manager.informer(Echo, { namespaces: [namespace] }).store;
+      manager.informer(ConfigMap, { namespaces: [namespace] });
+      manager.controller(Echo, {
+        reconcile: async (key, { client }) => {
+          const echo = echos.get(key);
+          if (echo !== undefined) await client.mergeStatus(Echo, echo.metadata, { jobName: echo.spec.message });
+          return done;
+        },
+      });
+    },
+    // The last call precedes the end of the wait for a settled state, so the edit comes during the rest.
+    meanwhile: async ({ client, namespace }) => {
+      late500Ms(async () => {
+        if (edited.has(namespace)) return;
+        edited.add(namespace);
+        await client.patch(Echo, { namespace, name: 'hello' }, { type: 'merge', body: { spec: { message: 'late' } } });
+      });
+    },
+    steps: { create: forgetful.steps.create! },
+  };
+  const { failures } = await perturb({ connection, log, scenarios: [answering] });
+  expect(failures).toEqual([]);
+  expect(edited.size).toBeGreaterThan(0);
+});
+
 test('a check that must hold at any time sees what is gone at the end of a step', async () => {
   const brief: Scenario = {
     ...forgetful,

@@ -45,6 +45,9 @@ const staleMs = 1000;
 /** After an undisturbed or perturbed step, the operator must not send anything for this time. */
 const restMs = 2000;
 
+/** How many times that is tried, if something else changes the objects meanwhile. */
+const maxRests = 5;
+
 /** Short, but a busy machine must not lose a Lease. */
 const leaseTimings = { leaseDurationSeconds: 12, renewDeadlineSeconds: 9, retryPeriodSeconds: 0.5 };
 
@@ -94,6 +97,8 @@ export class Run {
   readonly #requests: string[] = [];
   /** How many watches the API server has ended. */
   #endedWatches = 0;
+  /** How many {@link #requests} were sent before the first event since the operator rested. */
+  #requestsBeforeEvent: number | undefined;
   #lastActivityAtMs = 0;
 
   /** @param plan undefined: undisturbed */
@@ -177,8 +182,7 @@ export class Run {
     try {
       await act(world);
       this.#lastActivityAtMs = performance.now();
-      await this.#settle(`step ${step} has ended`, world, target);
-      if (this.#plan === undefined || target !== undefined) await this.#checkRest();
+      await this.#end(step, world, target);
     } finally {
       this.#fault?.off();
     }
@@ -336,15 +340,23 @@ export class Run {
     return performance.now() - this.#lastActivityAtMs > forMs;
   }
 
-  async #checkRest(): Promise<void> {
-    const [requests, endedWatches] = [this.#requests.length, this.#endedWatches];
-    await delay(restMs);
-    const sent = this.#requests.slice(requests);
-    if (sent.length === 0) return;
-    // Then the operator lists and watches again.
-    if (this.#endedWatches > endedWatches) return this.#checkRest();
-    const what = `${sent.length} requests in ${restMs} ms although nothing changes`;
-    throw new Error(`the operator sends ${what}: ${sent.join(', ')}`);
+  /** Waits until the operator rests after a step. A controller of the cluster may be late and change an object: then it waits again. */
+  async #end(step: string, world: ScenarioWorld, target?: Plan['target']): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      await this.#settle(`step ${step} has ended`, world, target);
+      if (this.#plan !== undefined && target === undefined) return;
+      const requests = this.#requests.length;
+      const endedWatches = this.#endedWatches;
+      this.#requestsBeforeEvent = undefined;
+      await delay(restMs);
+      const sent = this.#requests.slice(requests);
+      if (sent.length === 0) return;
+      const isAnswer = this.#requestsBeforeEvent === requests;
+      // The operator lists and watches again after the end of a watch.
+      if ((isAnswer || this.#endedWatches > endedWatches) && attempt < maxRests) continue;
+      const what = `${sent.length} requests in ${restMs} ms although nothing changes`;
+      throw new Error(`the operator sends ${what}: ${sent.join(', ')}`);
+    }
   }
 
   /** Whether the operator has to correct what a late write does, or what it did itself in the past. */
@@ -582,6 +594,7 @@ export class Run {
     const { name, namespace, resourceVersion, uid } = object.metadata;
     if (namespace !== this.#namespace) return;
     this.#lastActivityAtMs = performance.now();
+    this.#requestsBeforeEvent ??= this.#requests.length;
     this.eventKinds.set(this.#step, (this.eventKinds.get(this.#step) ?? new Set()).add(object.kind));
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') operator.observed.delete(uid);

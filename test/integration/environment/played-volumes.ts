@@ -3,6 +3,10 @@ import { PersistentVolume, PersistentVolumeClaim } from '../../../src/runtime/ki
 
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z');
 
+/** Conditions of other types belong to somebody else. */
+const isOfResize = (type: string): boolean =>
+  ['Resizing', 'FileSystemResizePending', 'ControllerResizeError', 'NodeResizeError'].includes(type);
+
 /** Simulates the growth of a namespace's volumes step by step, with the writes of external-resizer and the kubelet. */
 export class PlayedVolumes {
   readonly #client: Client;
@@ -21,10 +25,12 @@ export class PlayedVolumes {
     const { spec, status } = await this.#claim(claimName);
     const storage = spec?.resources?.requests?.storage ?? '';
     const isRetry = status?.allocatedResources?.storage === storage;
-    const errors = isRetry ? (status.conditions ?? []).filter(({ type }) => type.endsWith('ResizeError')) : [];
+    const others = (status?.conditions ?? []).filter(
+      ({ type }) => !isOfResize(type) || (isRetry && type.endsWith('ResizeError')),
+    );
     const resizing = { type: 'Resizing', status: 'True', lastTransitionTime: now(), lastProbeTime: null };
     await this.#mergeStatus(claimName, {
-      conditions: [...errors, resizing],
+      conditions: [...others, resizing],
       allocatedResources: { storage },
       ...(!isRetry && { allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' } }),
     });
@@ -32,7 +38,7 @@ export class PlayedVolumes {
     await this.#client.patch(PersistentVolume, { name: spec?.volumeName ?? '' }, { type: 'merge', body });
     await this.#mergeStatus(claimName, {
       conditions: [
-        ...errors,
+        ...others,
         resizing,
         {
           type: 'FileSystemResizePending',
@@ -48,9 +54,11 @@ export class PlayedVolumes {
 
   /** The driver reports that it cannot grow the volume (`markControllerExpansionInfeasible`). */
   async failToGrow(claimName: string, words: string): Promise<void> {
-    const storage = (await this.#claim(claimName)).spec?.resources?.requests?.storage ?? '';
+    const { spec, status } = await this.#claim(claimName);
+    const storage = spec?.resources?.requests?.storage ?? '';
     await this.#mergeStatus(claimName, {
       conditions: [
+        ...(status?.conditions ?? []).filter(({ type }) => !isOfResize(type)),
         {
           type: 'ControllerResizeError',
           status: 'True',
@@ -66,10 +74,11 @@ export class PlayedVolumes {
 
   /** The kubelet has grown the file system (`MarkFSResizeFinished`). */
   async growFileSystem(claimName: string): Promise<void> {
-    const { storage = '' } = (await this.#claim(claimName)).status?.allocatedResources ?? {};
+    const { status } = await this.#claim(claimName);
+    const { storage = '' } = status?.allocatedResources ?? {};
     await this.#mergeStatus(claimName, {
       capacity: { storage },
-      conditions: null,
+      conditions: (status?.conditions ?? []).filter(({ type }) => !isOfResize(type)),
       allocatedResourceStatuses: null,
     });
   }
