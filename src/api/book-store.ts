@@ -185,9 +185,11 @@ export const defaultDatabaseServiceName = 'mongodb-service';
 const databaseServiceName = (bookDB: string) =>
   `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : '${defaultDatabaseServiceName}')`;
 
+/** The page of this kind, for messages. */
+export const bookStorePage = 'https://github.com/echoperator/echoperator/blob/main/docs/book-store.md';
+
 /** Why `dbSize` cannot shrink, and what to do instead. It is part of a CEL string, so it contains no quote. */
-const shrinkAdvice =
-  'a volume cannot shrink. Create another BookStore for a smaller database. To undo a size that the storage cannot provide, see Growing a volume in docs/book-store.md';
+const shrinkAdvice = `a volume cannot shrink. Create another BookStore for a smaller database. To undo a size that the storage cannot provide, see ${bookStorePage}#growing-a-volume`;
 
 /** Runs a book store: an app and its database. */
 export const BookStore = defineKind({

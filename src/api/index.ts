@@ -1,6 +1,12 @@
 /** The kinds that users write. Types, CRDs and printer columns all follow from one definition per kind. */
 import type { CustomKind } from '../runtime/index.ts';
-import { BookStore, bookStoreFinalizer, defaultAppServiceName, defaultDatabaseServiceName } from './book-store.ts';
+import {
+  BookStore,
+  bookStoreFinalizer,
+  bookStorePage,
+  defaultAppServiceName,
+  defaultDatabaseServiceName,
+} from './book-store.ts';
 import { Echo } from './echo.ts';
 import { Pet, petFinalizer } from './pet.ts';
 import { PodSet } from './pod-set.ts';
@@ -10,6 +16,7 @@ import { ScheduledEcho } from './scheduled-echo.ts';
 export {
   BookStore,
   bookStoreFinalizer,
+  bookStorePage,
   defaultAppServiceName,
   defaultDatabaseServiceName,
   Echo,

@@ -69,7 +69,10 @@ function problemOf(pod: Pod, nowMs: number): string | undefined {
     const problem = containerProblem(container);
     if (problem !== undefined) return problem;
   }
-  return undefined;
+  // The kubelet reports the containers and the readiness together. Without the kubelet, the node's controller reports the readiness.
+  const isEachReady = status?.containerStatuses?.every(({ ready }) => ready) ?? false;
+  if (status?.phase !== 'Running' || !isEachReady) return undefined;
+  return `its containers are ready, but the pod is not: node ${pod.spec?.nodeName} may be lost (kubectl describe node ${pod.spec?.nodeName}), or a readiness gate is not met`;
 }
 
 /** The kubelet's reasons for a container that is starting. */

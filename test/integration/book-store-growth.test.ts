@@ -242,7 +242,7 @@ describe('growing', () => {
     expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
     const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
-      'restarted pod shop-db-1: while it ran, the file system of claim data-shop-db-1 from 1Gi to 2Gi was not grown',
+      'deleted pod shop-db-1, so that its volume is mounted again: while it ran, the file system of claim data-shop-db-1 from 1Gi to 2Gi was not grown',
     ]);
   });
 

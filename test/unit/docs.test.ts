@@ -9,11 +9,7 @@ import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
-import {
-  bookStoreConditions,
-  bookStoreReasons,
-  volumeResizingStatus,
-} from '../../src/controllers/book-store/status.ts';
+import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -268,10 +264,10 @@ describe('docs/book-store.md', () => {
   test('has every reason, with its conditions, their status and the type of its Event', () => {
     const rows = tableAfter(text, '| reason | condition |');
     const said = rows.map((row) => [codeIn(row.reason), row.status?.split(',')[0], eventOf(row)]);
-    const statuses: Readonly<Record<string, string>> = volumeResizingStatus;
+    const statuses: Readonly<Record<string, { readonly resizing: string }>> = volumeReasons;
     const expected = Object.entries(bookStoreReasons).map(([reason, { ready, event }]) => [
       reason,
-      statuses[reason] ?? ready,
+      statuses[reason]?.resizing ?? ready,
       event,
     ]);
     expect(said).toEqual([...expected, ...ofEveryKind]);

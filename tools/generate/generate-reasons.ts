@@ -1,10 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  bookStoreConditions,
-  bookStoreReasons,
-  volumeResizingStatus,
-} from '../../src/controllers/book-store/status.ts';
+import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -26,22 +22,22 @@ const controllerDisabled = {
 } satisfies Rows;
 
 /** The status of VolumeResizing under a reason is not that of `Ready`. */
-const volumeStatuses: Readonly<Record<string, Row['ready']>> = volumeResizingStatus;
+const volumeStatuses: Readonly<Record<string, { readonly resizing: Row['ready'] }>> = volumeReasons;
 
 /** These reasons are more urgent than the growth of another volume, which the status still reports. */
 const moreUrgentThanGrowth: readonly string[] = [
   'VolumeLost',
   'StorageClassCannotGrow',
   'ResizeRefused',
-] satisfies readonly (keyof typeof volumeResizingStatus)[];
+] satisfies readonly (keyof typeof volumeReasons)[];
 
 const bookStoreRows: Rows = Object.fromEntries(
   Object.entries(bookStoreReasons).map(([reason, row]) => [
     reason,
     {
       ...row,
-      ready: volumeStatuses[reason] ?? row.ready,
-      ...(moreUrgentThanGrowth.includes(reason) && { statusRemark: ', or True while another volume grows' }),
+      ready: volumeStatuses[reason]?.resizing ?? row.ready,
+      ...(moreUrgentThanGrowth.includes(reason) && { statusRemark: ', or True while a volume grows' }),
     },
   ]),
 );

@@ -6,16 +6,19 @@ import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts
 import { type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
-const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
+const claimNamePattern = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 
 /** The StatefulSet whose pod uses a claim. It follows from the name of the claim, whoever created that. */
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
-  const [, name] = claimName.exec(claim.metadata.name) ?? [];
+  const [, name] = claimNamePattern.exec(claim.metadata.name) ?? [];
   return name === undefined ? undefined : { ...keyOf(claim), name };
 }
 
 /** The ordinal of the pod that uses the claim. */
-export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
+export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimNamePattern.exec(metadata.name)?.[2]);
+
+/** The name of the pod that uses the claim. */
+export const podNameOf = ({ metadata }: KubeObject): string => metadata.name.slice(`${volumeName}-`.length);
 
 /** True if the claim has a controller other than the StatefulSet in its name. */
 export function isForeign(claim: PersistentVolumeClaim): boolean {
@@ -33,12 +36,6 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
-/**
- * The claims of a BookStore's database, sorted by ordinal: those within the replicas, whoever created them, and those that a scale-down
- * left behind.
- */
-export type DatabaseClaims = readonly PersistentVolumeClaim[];
-
 /** All claims that have the names of a BookStore's StatefulSet, as the API server has them, whoever created them. */
 export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
@@ -48,8 +45,8 @@ export async function listClaims(client: Client, bookStore: BookStore): Promise<
 }
 
 /**
- * The claims of a BookStore's database. A pod uses the claim of its name, whoever created it; beyond the replicas, only claims that a
- * StatefulSet of the BookStore created count.
+ * The claims of a BookStore's database, sorted by ordinal. A pod uses the claim of its name, whoever created it; beyond the replicas,
+ * only claims that a StatefulSet of the BookStore created count.
  *
  * @param named all claims that have the names of the BookStore's StatefulSet.
  */
@@ -57,7 +54,7 @@ export function claimsOfDatabase(
   named: Iterable<PersistentVolumeClaim>,
   bookStore: BookStore,
   replicas: number,
-): DatabaseClaims {
+): readonly PersistentVolumeClaim[] {
   const labels = Object.entries(selectorLabels(bookStore, 'database'));
   const isCreated = ({ metadata }: PersistentVolumeClaim): boolean =>
     labels.every(([label, value]) => metadata.labels?.[label] === value);
@@ -66,8 +63,10 @@ export function claimsOfDatabase(
 }
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
-export const claimsWithinReplicas = (claims: DatabaseClaims, replicas: number): readonly PersistentVolumeClaim[] =>
-  claims.filter((claim) => ordinalOf(claim) < replicas);
+export const claimsWithinReplicas = (
+  claims: readonly PersistentVolumeClaim[],
+  replicas: number,
+): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < replicas);
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
@@ -164,86 +163,70 @@ async function setRequest(
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }
 
-/** A claim whose capacity is below both `dbSize` and its request. */
-export interface GrowingClaim {
-  readonly claim: string;
+interface ClaimGrowth {
+  readonly claimName: string;
+  /** The pod that uses the claim. */
+  readonly podName: string;
   readonly capacity: string;
   /** Not always `dbSize`: the API server may refuse that while the volume still grows to an earlier size. */
   readonly request: string;
+  /** What external-resizer or the kubelet reports, for example `ControllerResizeError, ControllerResizeInfeasible: no room`. */
+  readonly error?: string;
 }
 
-/** A claim whose volume has grown, but whose file system has not. */
-export interface PendingFileSystem extends GrowingClaim {
-  readonly ordinal: number;
+/** A claim whose volume has grown, but whose file system has not. The kubelet has to grow it, and still tries to. */
+export interface PendingFileSystem extends ClaimGrowth {
+  readonly state: 'fileSystem';
   /** When the condition became true, in milliseconds since 1970. 0 if unknown: then the pod is not restarted. */
   readonly sinceMs: number;
 }
 
-/** The progress of the growing claims. */
-export interface ResizeProgress {
-  readonly growing: readonly GrowingClaim[];
-  /** Those of the growing claims whose file systems the kubelet has to grow, and still may. */
-  readonly fileSystems: readonly PendingFileSystem[];
-  /** Those of the growing claims that fail to grow, with the message of external-resizer or the kubelet. */
-  readonly failures: readonly (GrowingClaim & { readonly message: string })[];
-}
+/** A claim whose capacity is below both `dbSize` and its request. */
+export type GrowingClaim =
+  /** The storage driver has to grow the volume. */
+  | (ClaimGrowth & { readonly state: 'driver' })
+  | PendingFileSystem
+  /**
+   * The driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the status, not even when
+   * it mounts the volume (`runPreCheck` in node_expander.go).
+   */
+  | (ClaimGrowth & { readonly state: 'nodeInfeasible'; readonly error: string });
 
 /**
- * The progress of the claims according to external-resizer and the kubelet.
+ * The progress of a claim according to external-resizer and the kubelet. Undefined if it does not grow.
  *
  * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
- * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
+ * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go). A
+ * `NodeResizeError` beside it may come from a driver that grows a file system only at mount.
  */
-export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const growing = claims.filter((claim) => isGrowing(claim, size));
-  return {
-    growing: growing.map(toGrowingClaim),
-    fileSystems: growing.flatMap((claim) => pendingFileSystemOf(claim, size) ?? []),
-    failures: growing.flatMap((claim) => {
-      const condition = trueCondition(claim, errorConditionsOf(claim));
-      const message = condition && (condition.message || condition.type);
-      return message === undefined ? [] : [{ ...toGrowingClaim(claim), message }];
-    }),
+export function growthOf(claim: PersistentVolumeClaim, size: string): GrowingClaim | undefined {
+  if (!mustGrow(claim, size) || hasCapacity(claim, requestOf(claim))) return undefined;
+  // For example `NodeResizePending`. Empty before Kubernetes 1.32.
+  const resizeStatus = claim.status?.allocatedResourceStatuses?.storage ?? '';
+  // If a retry of external-resizer succeeds, it leaves its earlier error beside FileSystemResizePending
+  // (`markForPendingNodeExpansion`) until the kubelet has finished.
+  const errorTypes = resizeStatus.startsWith('NodeResize')
+    ? ['NodeResizeError']
+    : ['ControllerResizeError', 'NodeResizeError'];
+  const failure = trueCondition(claim, errorTypes);
+  const type = [failure?.type, resizeStatus].filter(Boolean).join(', ');
+  const error = failure?.message ? `${type}: ${failure.message}` : type;
+  const growth: ClaimGrowth = {
+    claimName: claim.metadata.name,
+    podName: podNameOf(claim),
+    capacity: capacityOf(claim),
+    request: requestOf(claim),
+    ...((failure !== undefined || resizeStatus.endsWith('Infeasible')) && { error }),
   };
+  if (resizeStatus === 'NodeResizeInfeasible') return { ...growth, state: 'nodeInfeasible', error };
+  const pending = trueCondition(claim, ['FileSystemResizePending']);
+  if (pending === undefined) return { ...growth, state: 'driver' };
+  return { ...growth, state: 'fileSystem', sinceMs: Date.parse(pending.lastTransitionTime ?? '') || 0 };
 }
-
-/** The file system of the claim if the kubelet has to grow it, and still may. */
-export function pendingFileSystemOf(claim: PersistentVolumeClaim, size: string): PendingFileSystem | undefined {
-  const condition = trueCondition(claim, ['FileSystemResizePending']);
-  if (condition === undefined || !isGrowing(claim, size) || isInfeasible(claim)) return undefined;
-  const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
-  return { ...toGrowingClaim(claim), ordinal: ordinalOf(claim), sinceMs };
-}
-
-const isGrowing = (claim: PersistentVolumeClaim, size: string): boolean =>
-  mustGrow(claim, size) && !hasCapacity(claim, requestOf(claim));
-
-const toGrowingClaim = (claim: PersistentVolumeClaim): GrowingClaim => ({
-  claim: claim.metadata.name,
-  capacity: capacityOf(claim),
-  request: requestOf(claim),
-});
-
-/**
- * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
- * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
- */
-const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
-  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
-
-/** Which part of the growth is under way or has failed, for example `NodeResizePending`. Empty before Kubernetes 1.32. */
-const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
-
-/**
- * True if the driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the status, not even
- * when it mounts the volume (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may come from a driver that grows a file
- * system only at mount.
- */
-const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 
 const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string[]) =>
   status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
 
 /** For example `data-shop-db-0 from 1Gi to 2Gi`. */
-export const describeGrowth = ({ claim, capacity, request }: GrowingClaim): string =>
-  `${claim} from ${capacity} to ${request}`;
+export const describeGrowth = ({ claimName, capacity, request }: ClaimGrowth): string =>
+  `${claimName} from ${capacity} to ${request}`;

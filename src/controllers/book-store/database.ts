@@ -9,12 +9,11 @@ import { refusedOutcome } from '../refusal.ts';
 import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   claimsWithinReplicas,
-  type DatabaseClaims,
+  growthOf,
   isForeign,
   listClaims,
   mustGrow,
-  ordinalOf,
-  resizeProgressOf,
+  podNameOf,
   setClaimRequests,
 } from './claims.ts';
 import {
@@ -45,7 +44,7 @@ import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 export interface DatabaseOptions
   extends Pick<BookStoreReconcilerOptions, 'statefulSets' | 'services' | 'pods' | 'podDefaults' | 'applier'> {
   readonly client: Client;
-  readonly allClaims: DatabaseClaims;
+  readonly allClaims: readonly PersistentVolumeClaim[];
   readonly recordEvent: RecordEvent;
 }
 
@@ -150,7 +149,7 @@ async function updateStatefulSet(
   const { statefulSet, database, waitsFor } = update;
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   const restart = await restartPodsForFileSystemResize(
-    resizeProgressOf(patchedClaims, spec.database.size).fileSystems,
+    patchedClaims.flatMap((claim) => growthOf(claim, spec.database.size) ?? []),
     statefulSet,
     spec.database,
     { ...options, waitsFor },
@@ -244,18 +243,18 @@ function claimTakenOutcome(
   const foreignClaim = claims.find(isForeign);
   const controller = foreignClaim && controllerOf(foreignClaim);
   if (foreignClaim === undefined || controller === undefined) return undefined;
-  const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
   const advice = (deletion: string) =>
-    `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
+    `pod ${podNameOf(foreignClaim)} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
   const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod that uses it`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice, problem);
 }
 
 /** The outcome if a claim in use is being deleted: it exists for as long as its pod. */
 function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
-  const { name: statefulSetName } = statefulSetKey(bookStore);
-  const pod = `${statefulSetName}-${ordinalOf(claim)}`;
-  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectlCommand(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
+  const pod = podNameOf(claim);
+  const volume = claim.spec?.volumeName;
+  const retain = `kubectl patch pv ${volume} --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
+  const message = `claim ${claim.metadata.name} is being deleted: when pod ${pod} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (${retain}), then run ${kubectlCommand(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetKey(bookStore).name}`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 

@@ -1,6 +1,7 @@
 /**
- * BookStore: an app and a database whose volumes can grow.
+ * BookStore: an app and a database whose volumes can grow. Start reading in `book-store-reconciler.ts`.
  *
+ * - `book-store-reconciler.ts`: one reconcile: the database, the app and the outcome of both.
  * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
  * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
  * - `claims.ts`: sets the requests of claims that must grow, and reads the progress of the growth.
@@ -8,6 +9,7 @@
  * - `volume-outcome.ts`: the condition `VolumeResizing`.
  * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
  * - `status.ts`: the reasons, and the outcome of a reconcile.
+ * - `permissions.ts`: what the operator may do for this kind.
  */
 import { BookStore } from '../../api/index.ts';
 import {
@@ -28,6 +30,7 @@ import { affectsPodProblem, affectsPodReadiness, podInformer } from '../pods.ts'
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { statefulSetOfClaim } from './claims.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
+import { affectsRestart } from './restart.ts';
 
 /** Finds claims by the key of the StatefulSet whose pods use them. */
 const byStatefulSet = 'statefulSet';
@@ -84,7 +87,7 @@ export function addBookStoreController(
         Pod,
         ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
         // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
-        { predicate: predicates.or(affectsPodProblem, affectsPodReadiness) },
+        { predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart) },
       ),
     ],
     // Excludes the controller's own status writes: they would enqueue the key at once, without backoff, after a refusal.

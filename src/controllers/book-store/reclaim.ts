@@ -15,7 +15,7 @@ import {
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
 import { claimsOfDatabase, isForeign, listClaims } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
-import { joinFirst, kubectlCommand, type RecordEvent } from './status.ts';
+import { firstOf, kubectlCommand, type RecordEvent } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
@@ -94,13 +94,14 @@ async function deleteData(
     .filter((claim) => !deleted.includes(claim) && claim.metadata.deletionTimestamp === undefined)
     .map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
-    const orphans = used.length === 0 ? '' : `pods that no StatefulSet controls use ${joinFirst('claims', used)}, or `;
+    const orphans =
+      used.length === 0 ? '' : `pods that no StatefulSet controls use ${firstOf('claim', used).join(', ')}, or `;
     const why =
       statefulSet === undefined
         ? `${orphans}the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectlCommand(bookStore, `delete pvc ${kept[0]}`);
-    const note = `kept claims ${joinFirst('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
+    const note = `kept claims ${firstOf('claim', kept).join(', ')} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     recordEvent({ type: 'Warning', reason: 'DataKept', note });
   }
   return cleanedUp;

@@ -1,20 +1,20 @@
-import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, getIfPresent, isRefusal } from '../../runtime/client/index.ts';
 import {
   type Client,
   deleteIfPresent,
   isControlledBy,
   keyOf,
-  type ObjectKey,
+  type Predicate,
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
-import { describeGrowth, type PendingFileSystem, pendingFileSystemOf } from './claims.ts';
+import { describeGrowth, type GrowingClaim, growthOf, type PendingFileSystem } from './claims.ts';
 import type { DatabaseSpec } from './desired.ts';
 import { type RecordEvent, rolloutOf } from './status.ts';
 
-/** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
-const minRestartAfterMs = 1000;
+/** How long a file system may be pending before its pod is restarted. A pod needs time to start and to mount its volume. */
+const restartAfterMs = ({ resizeRestartAfterMs }: DatabaseSpec): number => Math.max(resizeRestartAfterMs, 1000);
 
 /** What {@link restartPodsForFileSystemResize} needs. */
 interface RestartContext {
@@ -27,8 +27,7 @@ interface RestartContext {
 
 /** The result of {@link restartPodsForFileSystemResize}. */
 export interface RestartResult {
-  /** A step for each file system, in their order. Ends before a file system whose claim or pod the API server refuses to read. */
-  readonly steps: readonly RestartStep[];
+  readonly growing: readonly ClaimProgress[];
   /** What the next restart waits for besides `resizeRestartAfter`, for example `pod shop-db-0 is ready`. */
   readonly waitsFor?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
@@ -37,76 +36,71 @@ export interface RestartResult {
   readonly error?: ApiError;
 }
 
-/** What the operator does about a pending file system. */
-export interface RestartStep {
-  readonly fileSystem: PendingFileSystem;
-  readonly pod: ObjectKey;
-  readonly decision: Decision;
-}
+/** A growing claim, and what the operator does about its pod. */
+export type ClaimProgress = GrowingClaim & {
+  /** Undefined if the file system is not pending or nobody knows since when, and after a refused read. */
+  readonly step?: RestartStep | undefined;
+};
 
-type Decision =
-  /** In the API server, the file system of the claim is not pending, or has been pending for an unknown time. */
-  | { readonly type: 'noRestart' }
-  /** `resizeRestartAfter` has not passed. */
-  | { readonly type: 'wait'; readonly delayMs: number }
-  | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
+/** What the operator does about the pod of a pending file system. */
+export type RestartStep =
   /** No pod mounts the volume. */
-  | { readonly type: 'notRunning'; readonly isPodReady: false; readonly delayMs: number }
-  /** The pod was created after the volume had grown, so its file system may still grow. */
-  | { readonly type: 'startedAfterGrowth'; readonly isPodReady: boolean; readonly delayMs: number }
+  | { readonly type: 'notRunning'; readonly isPodReady: false }
+  /** The pod is being deleted, by the operator or by somebody else. */
+  | { readonly type: 'ending'; readonly isPodReady: false }
+  | { readonly type: 'restart'; readonly dueMs: number; readonly uid: string; readonly isPodReady: boolean }
+  /** The pod was created after the volume had grown, so its file system may still grow until `dueMs`. */
+  | { readonly type: 'createdAfterGrowth'; readonly dueMs: number; readonly isPodReady: boolean }
   /** The file system has not grown within `resizeRestartAfter` although the pod was created after the volume had grown. */
   | { readonly type: 'failed'; readonly isPodReady: boolean };
 
 /**
  * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
- * mounted. Restarts one pod at a time, and a ready pod only if all pods of the StatefulSet are ready and current: at most one database is
- * down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
+ * mounted. Deletes at most one pod per reconcile, and a ready pod only if all pods of the StatefulSet are ready and current: that takes
+ * at most one database down. Restarts a pod once per resize: if the pod was created after the volume had grown, another restart would
+ * not help.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function restartPodsForFileSystemResize(
-  fileSystems: readonly PendingFileSystem[],
+  growing: readonly GrowingClaim[],
   statefulSet: StatefulSet,
   database: DatabaseSpec,
   context: RestartContext,
 ): Promise<RestartResult> {
-  const steps: RestartStep[] = [];
+  const nowMs = Date.now();
+  const progress: ClaimProgress[] = [...growing];
   try {
-    for (const fileSystem of fileSystems) {
-      const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
-      const decision = await decide(context.client, database, statefulSet, fileSystem, pod);
-      steps.push({ fileSystem, pod, decision });
+    for (const [index, claim] of growing.entries()) {
+      if (claim.state !== 'fileSystem') continue;
+      progress[index] = { ...claim, step: await stepOf(claim, statefulSet, database, context, nowMs) };
     }
-    const delayMs = restartAfterMs(database);
-    const requeueAfterMs = requeueAfterMsOf(steps, delayMs);
-    const { next, waitsFor } = chooseRestart(steps, statefulSet, context);
-    if (next === undefined) return { steps, waitsFor, requeueAfterMs };
-    await restartPod(next, context);
-    const restarted: RestartStep = { ...next, decision: { type: 'startedAfterGrowth', isPodReady: false, delayMs } };
-    return {
-      steps: steps.map((step) => (step === next ? restarted : step)),
-      waitsFor: readinessOf(next),
-      requeueAfterMs,
-    };
+    const requeueAfterMs = requeueAfterMsOf(progress, nowMs, restartAfterMs(database));
+    const { next, waitsFor } = chooseRestart(progress, statefulSet, context, nowMs);
+    if (next === undefined) return { growing: progress, waitsFor, requeueAfterMs };
+    await deletePod(next, statefulSet, context);
+    progress[progress.indexOf(next)] = { ...next, step: { type: 'ending', isPodReady: false } };
+    return { growing: progress, waitsFor: readinessOf(next), requeueAfterMs };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { steps, waitsFor: context.waitsFor, error };
+    return { growing: progress, waitsFor: context.waitsFor, error };
   }
 }
 
 /** Chooses the pod to restart now. If there is none, `waitsFor` says what the next restart waits for. */
 function chooseRestart(
-  steps: readonly RestartStep[],
+  progress: readonly ClaimProgress[],
   statefulSet: StatefulSet,
   context: RestartContext,
-): { readonly next?: RestartStep | undefined; readonly waitsFor?: string | undefined } {
+  nowMs: number,
+): { readonly next?: ClaimProgress | undefined; readonly waitsFor?: string | undefined } {
   if (context.waitsFor !== undefined) return { waitsFor: context.waitsFor };
-  const due = steps.filter(({ decision }) => decision.type === 'restart');
+  const due = progress.filter(({ step }) => step?.type === 'restart' && step.dueMs <= nowMs);
   // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const unready = due.find(isUnready);
   if (unready !== undefined) return { next: unready };
   // The event of the pod's readiness enqueues the key.
-  const starting = steps.find(isUnready);
+  const starting = progress.find((claim) => claim.step?.type !== 'restart' && isUnready(claim));
   if (starting !== undefined) return { waitsFor: readinessOf(starting) };
   if (due.length > 0 && !areAllReady(statefulSet, context)) {
     const { name } = statefulSet.metadata;
@@ -115,24 +109,32 @@ function chooseRestart(
   return { next: due[0] };
 }
 
-const isUnready = ({ decision }: RestartStep): boolean => 'isPodReady' in decision && !decision.isPodReady;
+const isUnready = ({ step }: ClaimProgress): boolean => step?.isPodReady === false;
 
-const readinessOf = ({ pod }: RestartStep): string => `pod ${pod.name} is ready`;
+const readinessOf = ({ podName }: ClaimProgress): string => `pod ${podName} is ready`;
 
-async function restartPod(
-  { fileSystem, pod, decision }: RestartStep,
+async function deletePod(
+  claim: ClaimProgress,
+  statefulSet: StatefulSet,
   { client, recordEvent }: RestartContext,
 ): Promise<void> {
-  if (decision.type !== 'restart' || !(await deleteIfPresent(client, Pod, pod, { uid: decision.uid }))) return;
-  const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${describeGrowth(fileSystem)} was not grown`;
+  const { podName, step } = claim;
+  const key = { ...keyOf(statefulSet), name: podName };
+  if (step?.type !== 'restart' || !(await deleteIfPresent(client, Pod, key, { uid: step.uid }))) return;
+  // Does not say that the pod was restarted: on a lost node it does not end.
+  const note = `deleted pod ${podName}, so that its volume is mounted again: while it ran, the file system of claim ${describeGrowth(claim)} was not grown`;
   recordEvent({ type: 'Normal', reason: 'PodRestarted', note });
 }
 
-/** @param recheckAfterMs the delay after a restart, and while a restart waits, in case the event that it waits for is missed. */
-function requeueAfterMsOf(steps: readonly RestartStep[], recheckAfterMs: number): number | undefined {
-  const delaysMs = steps.flatMap(({ decision }) => {
-    if (decision.type === 'restart') return recheckAfterMs;
-    return 'delayMs' in decision ? decision.delayMs : [];
+/** @param recheckAfterMs the delay while a restart waits for an event, in case that is missed. */
+function requeueAfterMsOf(
+  progress: readonly ClaimProgress[],
+  nowMs: number,
+  recheckAfterMs: number,
+): number | undefined {
+  const delaysMs = progress.flatMap(({ step }) => {
+    if (step === undefined || step.type === 'failed') return [];
+    return 'dueMs' in step && step.dueMs > nowMs ? step.dueMs - nowMs : recheckAfterMs;
   });
   return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
 }
@@ -146,41 +148,47 @@ function areAllReady(statefulSet: StatefulSet, { pods }: RestartContext): boolea
   return isComplete && ready.length >= desired;
 }
 
-/** How long a file system may be pending before its pod is restarted. */
-export const restartAfterMs = ({ resizeRestartAfterMs }: DatabaseSpec): number =>
-  Math.max(resizeRestartAfterMs, minRestartAfterMs);
-
 /**
- * Decides what to do about a file system that has not grown. Reads nothing until the cached claim is due; then decides by the claim and
- * the pod as the API server has them.
+ * Decides by the cached claim and pod; once the claim is due, by those in the API server. Undefined if the file system is not pending
+ * there, or has been pending for an unknown time.
  */
-async function decide(
-  client: Client,
-  database: DatabaseSpec,
+async function stepOf(
+  claim: PendingFileSystem,
   statefulSet: StatefulSet,
-  { claim, sinceMs }: PendingFileSystem,
-  podKey: ObjectKey,
-): Promise<Decision> {
-  const nowMs = Date.now();
+  database: DatabaseSpec,
+  { client, pods }: RestartContext,
+  nowMs: number,
+): Promise<RestartStep | undefined> {
   const waitMs = restartAfterMs(database);
-  const notRunning: Decision = { type: 'notRunning', isPodReady: false, delayMs: waitMs };
-  if (nowMs < sinceMs + waitMs) return { type: 'wait', delayMs: sinceMs + waitMs - nowMs };
-  try {
-    const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
-    const pending = pendingFileSystemOf(live, database.size);
-    if (pending === undefined || pending.sinceMs === 0) return { type: 'noRestart' };
-    if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
-    const pod = await client.get(Pod, podKey);
-    const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
-    if (!isRunning || !isControlledBy(pod, statefulSet)) return notRunning;
-    // Not startTime, which the node's clock writes: if that clock is behind, the pod would be restarted repeatedly.
-    const createdMs = Date.parse(pod.metadata.creationTimestamp);
-    const isPodReady = isReady(pod);
-    if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid, isPodReady };
-    const delayMs = createdMs + waitMs - nowMs;
-    return delayMs > 0 ? { type: 'startedAfterGrowth', isPodReady, delayMs } : { type: 'failed', isPodReady };
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    return notRunning;
+  if (nowMs < claim.sinceMs + waitMs) {
+    const cached = [...pods.byOwner(statefulSet.metadata.uid)].find(({ metadata }) => metadata.name === claim.podName);
+    return stepFor(claim.sinceMs, cached, waitMs, nowMs);
   }
+  const liveClaim = await getIfPresent(client, PersistentVolumeClaim, { ...keyOf(statefulSet), name: claim.claimName });
+  const growth = liveClaim && growthOf(liveClaim, database.size);
+  if (growth?.state !== 'fileSystem' || growth.sinceMs === 0) return undefined;
+  const pod = await getIfPresent(client, Pod, { ...keyOf(statefulSet), name: claim.podName });
+  return stepFor(growth.sinceMs, pod && isControlledBy(pod, statefulSet) ? pod : undefined, waitMs, nowMs);
 }
+
+function stepFor(sinceMs: number, pod: Pod | undefined, waitMs: number, nowMs: number): RestartStep {
+  if (pod === undefined) return { type: 'notRunning', isPodReady: false };
+  const state = runStateOf(pod);
+  if (state !== 'running') return { type: state, isPodReady: false };
+  const { uid, creationTimestamp } = pod.metadata;
+  const isPodReady = isReady(pod);
+  // Not startTime, which the node's clock writes: if that clock is behind, the pod would be restarted repeatedly.
+  const createdMs = Date.parse(creationTimestamp);
+  if (createdMs <= sinceMs) return { type: 'restart', dueMs: sinceMs + waitMs, uid, isPodReady };
+  const dueMs = createdMs + waitMs;
+  return nowMs < dueMs ? { type: 'createdAfterGrowth', dueMs, isPodReady } : { type: 'failed', isPodReady };
+}
+
+function runStateOf({ metadata, status }: Pod): 'running' | 'notRunning' | 'ending' {
+  if (metadata.deletionTimestamp !== undefined) return 'ending';
+  return status?.phase === 'Running' ? 'running' : 'notRunning';
+}
+
+/** True if the pod was added or deleted, or started or began to end: a {@link RestartStep} depends on that. */
+export const affectsRestart: Predicate<Pod> = (delta) =>
+  delta.type !== 'modified' || runStateOf(delta.object) !== runStateOf(delta.previous);

@@ -1,6 +1,6 @@
 import { BookStore } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import type { EventNotice } from '../../runtime/controller/index.ts';
+import type { EventNotice, Reason } from '../../runtime/controller/index.ts';
 import {
   type Condition,
   defineReasons,
@@ -77,52 +77,60 @@ const childReasons = defineReasons({
 /** The reasons of the conditions AppReady and DatabaseReady. */
 const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
-/** The reasons of VolumeResizing. `ready` says whether `Ready` may be True: see {@link volumeResizingStatus}. */
-const volumeReasons = defineReasons({
+/** The reasons of VolumeResizing. `resizing` is the status of the condition; `ready` says whether `Ready` may be True. */
+export const volumeReasons = {
   VolumesSettled: {
+    resizing: 'False',
     ready: 'True',
     event: 'Normal',
     meaning:
-      'No claim in use has a capacity below `dbSize`, except those that the message names: being deleted, or another controller’s.',
+      'No claim in use has a capacity below `dbSize`, except those that the message names: `Pending`, being deleted, or another controller’s.',
   },
   VolumesNotChecked: {
+    resizing: 'Unknown',
     ready: 'Unknown',
     event: 'Normal',
     meaning: 'It is not known whether a volume must grow. The message says why.',
   },
   ClaimsGrowing: {
+    resizing: 'True',
     ready: 'False',
     event: 'Normal',
     meaning: 'A claim requests more than its capacity: the storage driver must grow the volume.',
   },
   FileSystemResizePending: {
+    resizing: 'True',
     ready: 'False',
     event: 'Normal',
     meaning: 'The volume has grown. The kubelet has not grown its file system yet.',
   },
   ResizeFailing: {
+    resizing: 'True',
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown within `resizeRestartAfter` of the creation of its pod, which was created after the volume had grown.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the pod was created after the volume had grown, `resizeRestartAfter` has passed since, and the file system has not grown.',
   },
   VolumeLost: {
+    resizing: 'False',
     ready: 'False',
     event: 'Warning',
     meaning: 'A claim is `Lost`: its PersistentVolume does not exist.',
   },
   StorageClassCannotGrow: {
+    resizing: 'False',
     ready: 'False',
     event: 'Warning',
     meaning: 'The StorageClass does not allow volumes to grow, or does not exist.',
   },
   ResizeRefused: {
+    resizing: 'False',
     ready: 'False',
     event: 'Warning',
     meaning:
       'The API server rejects the new request of a claim, for example because of a quota or a policy, or a webhook changes it.',
   },
-});
+} as const satisfies Readonly<Record<string, Reason & { readonly resizing: Condition['status'] }>>;
 
 /** The reasons of `Ready` only. */
 const readyReasons = defineReasons({
@@ -145,18 +153,6 @@ const readyReasons = defineReasons({
 
 /** The reasons of `Ready`: those of the other conditions and its own. */
 export const bookStoreReasons = defineReasons({ ...componentReasons, ...volumeReasons, ...readyReasons });
-
-/** The status of VolumeResizing under each reason. */
-export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons>, Condition['status']>> = {
-  VolumesSettled: 'False',
-  VolumesNotChecked: 'Unknown',
-  ClaimsGrowing: 'True',
-  FileSystemResizePending: 'True',
-  ResizeFailing: 'True',
-  VolumeLost: 'False',
-  StorageClassCannotGrow: 'False',
-  ResizeRefused: 'False',
-};
 
 /** The reasons of each condition. For `Ready`, the reasons that it may have on its own account. */
 export const bookStoreConditions = {
@@ -182,7 +178,7 @@ export interface ComponentOutcome {
 export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
-  /** Set if it is not that of {@link volumeResizingStatus}: besides the refusal or loss, some volume is growing or failing to grow. */
+  /** Set if it is not that of {@link volumeReasons}: besides the refusal or loss, some volume is growing or failing to grow. */
   readonly status?: Condition['status'];
 }
 
@@ -206,7 +202,7 @@ export interface DatabaseResult {
 }
 
 /** The condition VolumeResizing. */
-export const volumeCondition = ({ reason, message, status = volumeResizingStatus[reason] }: VolumeOutcome) =>
+export const volumeCondition = ({ reason, message, status = volumeReasons[reason].resizing }: VolumeOutcome) =>
   ({ type: 'VolumeResizing', status, reason, message }) as const;
 
 /** The outcome of the whole reconcile. */
@@ -312,11 +308,8 @@ export function nameTakenOutcome(
 export const kubectlCommand = ({ metadata }: BookStore, args: string): string =>
   `kubectl --namespace ${metadata.namespace} ${args}`;
 
-/** The most items that {@link joinFirst} names. A condition's message has a limited length. */
-const maxListed = 5;
-
-/** For example `a, b and 3 more claims`. */
-export const joinFirst = (what: string, items: readonly string[]): string =>
-  items.length <= maxListed
-    ? items.join(', ')
-    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;
+/** For example `a`, `b` and `and 3 more claims`: a condition's message has a limited length. */
+export function firstOf(noun: string, items: readonly string[], max = 5): readonly string[] {
+  const more = items.length - max;
+  return more <= 0 ? items : [...items.slice(0, max), `and ${more} more ${noun}${more === 1 ? '' : 's'}`];
+}

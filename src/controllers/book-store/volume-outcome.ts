@@ -1,4 +1,4 @@
-import type { BookStore } from '../../api/index.ts';
+import { type BookStore, bookStorePage } from '../../api/index.ts';
 import { compareQuantities } from '../../runtime/controller/index.ts';
 import { controllerOf } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim } from '../../runtime/kinds/index.ts';
@@ -11,23 +11,14 @@ import {
   isForeign,
   isLost,
   mayResize,
-  ordinalOf,
-  type PendingFileSystem,
+  podNameOf,
   type RefusedClaim,
   type RequestPatches,
-  type ResizeProgress,
   requestOf,
-  resizeProgressOf,
 } from './claims.ts';
 import { type DatabaseSpec, type SpecWithDefaults, statefulSetKey } from './desired.ts';
-import { type RestartResult, type RestartStep, restartAfterMs } from './restart.ts';
-import {
-  type ComponentOutcome,
-  joinFirst,
-  kubectlCommand,
-  type VolumeOutcome,
-  volumeResizingStatus,
-} from './status.ts';
+import type { ClaimProgress, RestartResult } from './restart.ts';
+import { type ComponentOutcome, firstOf, kubectlCommand, type VolumeOutcome, volumeReasons } from './status.ts';
 
 /** The outcome if this reconcile does not get as far as the claims. */
 export function volumesNotChecked(bookStore: BookStore, { message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome {
@@ -49,21 +40,21 @@ export interface VolumeObservation {
 export function volumeOutcome(
   bookStore: BookStore,
   { database }: SpecWithDefaults,
-  { claims, refusals = [], removedReplicaRefusals = [], restart = { steps: [] } }: VolumeObservation,
+  { claims, refusals = [], removedReplicaRefusals = [], restart = { growing: [] } }: VolumeObservation,
 ): VolumeOutcome {
   const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size));
   const lost = claims.filter((claim) => mayResize(claim) && isLost(claim));
-  const growth = growthOutcome(bookStore, database, resizeProgressOf(claims, database.size), restart);
+  const growth = growthOutcome(bookStore, restart);
   const reason = refused[0]?.reason ?? (lost.length > 0 ? 'VolumeLost' : growth.reason);
   const messages = [
-    ...firstOf(refused.map(({ message }) => message)),
-    ...firstOf(lost.map((claim) => lostMessage(claim, bookStore))),
+    ...describeFirst('claim', refused, ({ message }) => message),
+    ...describeFirst('claim', lost, (claim) => lostMessage(claim, bookStore)),
     ...growth.messages,
     ...(reason === 'VolumesSettled' ? settledMessages(bookStore, database, claims) : []),
-    ...firstOf(claims.flatMap((claim) => skippedMessage(claim, bookStore, database.size) ?? [])),
-    ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, database.size))),
+    ...describeFirst('claim', claims, (claim) => skippedMessage(claim, bookStore, database.size)),
+    ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, database.size)),
   ];
-  const isAnyGrowing = volumeResizingStatus[growth.reason] === 'True';
+  const isAnyGrowing = volumeReasons[growth.reason].resizing === 'True';
   return { reason, message: messages.join('; '), ...(reason !== growth.reason && isAnyGrowing && { status: 'True' }) };
 }
 
@@ -72,37 +63,27 @@ interface GrowthOutcome {
   readonly messages: readonly string[];
 }
 
-function growthOutcome(
-  bookStore: BookStore,
-  database: DatabaseSpec,
-  { growing, fileSystems, failures }: ResizeProgress,
-  restart: RestartResult,
-): GrowthOutcome {
-  const failedSteps = restart.steps.filter(({ decision }) => decision.type === 'failed');
-  const failing = [...failures, ...failedSteps.map(({ fileSystem }) => fileSystem)].map(({ claim }) => claim);
-  const waitingForKubelet = fileSystems.filter(({ claim }) => !failing.includes(claim));
-  const waitingForDriver = growing.filter(
-    ({ claim }) => !failing.includes(claim) && !fileSystems.some((each) => each.claim === claim),
-  );
-  const describeClaim = ({ claim }: { readonly claim: string }) => kubectlCommand(bookStore, `describe pvc ${claim}`);
-  const messages = [
-    ...firstOf([
-      ...failures.map(
-        ({ message, ...volume }) =>
-          `growing claim ${describeGrowth(volume)} fails (${describeClaim(volume)}): ${message}`,
-      ),
-      ...failedSteps.map((step) => failedStepMessage(step, bookStore)),
-    ]),
-  ];
+function growthOutcome(bookStore: BookStore, { growing, waitsFor, error }: RestartResult): GrowthOutcome {
+  const failing = growing.filter(isFailing);
+  const waiting = growing.filter((claim) => !isFailing(claim));
+  const waitingForKubelet = waiting.filter(({ state }) => state === 'fileSystem');
+  const waitingForDriver = waiting.filter(({ state }) => state === 'driver');
+  const messages = [...describeFirst('claim', failing, (claim) => failureMessage(claim, bookStore))];
   if (waitingForKubelet[0] !== undefined) {
-    const claims = joinFirst('claims', waitingForKubelet.map(describeGrowth));
-    const command = describeClaim(waitingForKubelet[0]);
+    const claims = firstOf('claim', waitingForKubelet.map(describeGrowth)).join(', ');
+    const command = describeClaim(waitingForKubelet[0], bookStore);
     messages.push(`waiting for the kubelet to grow the file system of claim ${claims} (${command})`);
   }
-  messages.push(...restartMessages(bookStore, database, fileSystems, restart));
+  messages.push(...describeFirst('pod', growing, (claim) => podMessage(claim, bookStore)));
+  const next = growing.find(({ step }) => step?.type === 'restart');
+  if (next?.step?.type === 'restart') {
+    const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
+    messages.push(`the operator restarts pod ${next.podName} once, not before ${deadline(next.step)}${condition}`);
+  }
+  if (error !== undefined) messages.push(refusedOutcome(error).message);
   if (waitingForDriver[0] !== undefined) {
-    const claims = joinFirst('claims', waitingForDriver.map(describeGrowth));
-    const events = `the Events of claim ${waitingForDriver[0].claim} may name the error (${describeClaim(waitingForDriver[0])})`;
+    const claims = firstOf('claim', waitingForDriver.map(describeGrowth)).join(', ');
+    const events = `the Events of claim ${waitingForDriver[0].claimName} may name the error (${describeClaim(waitingForDriver[0], bookStore)})`;
     messages.push(`waiting for the storage driver to grow claim ${claims}; ${events}`);
   }
   if (failing.length > 0) return { reason: 'ResizeFailing', messages };
@@ -110,49 +91,41 @@ function growthOutcome(
   return { reason: waitingForDriver.length > 0 ? 'ClaimsGrowing' : 'VolumesSettled', messages };
 }
 
-function failedStepMessage({ fileSystem, pod }: RestartStep, bookStore: BookStore): string {
-  const events = kubectlCommand(bookStore, `describe pod ${pod.name}`);
-  return `the file system of claim ${describeGrowth(fileSystem)} was not grown although pod ${pod.name} was created after the volume had grown, so the operator does not restart it: see its Events (${events}) and the log of the storage driver on its node`;
+const isFailing = ({ error, step }: ClaimProgress): boolean => error !== undefined || step?.type === 'failed';
+
+/** Everything about a claim that fails to grow, and the pod's part in it. */
+function failureMessage(claim: ClaimProgress, bookStore: BookStore): string {
+  const { podName, error, state, step } = claim;
+  const failure =
+    error === undefined
+      ? `the file system of claim ${describeGrowth(claim)} was not grown`
+      : `growing claim ${describeGrowth(claim)} fails (${describeClaim(claim, bookStore)}): ${error}`;
+  if (state === 'nodeInfeasible') {
+    return `${failure}; the operator does not restart pod ${podName}: its node cannot grow the volume`;
+  }
+  if (step?.type !== 'failed' && step?.type !== 'createdAfterGrowth') return failure;
+  const events = kubectlCommand(bookStore, `describe pod ${podName}`);
+  return `${failure}; pod ${podName} was created after the volume had grown, so the operator does not restart it: see its Events (${events}) and the log of the storage driver on its node`;
 }
 
-/** Says which pod the operator restarts next, which it does not restart, and which are not running. */
-function restartMessages(
-  bookStore: BookStore,
-  database: DatabaseSpec,
-  fileSystems: readonly PendingFileSystem[],
-  { steps, waitsFor, error }: RestartResult,
-): readonly string[] {
-  const waitMs = restartAfterMs(database);
-  const podsWith = (type: RestartStep['decision']['type']) =>
-    steps.filter(({ decision }) => decision.type === type).map(({ pod }) => pod.name);
-  const messages: string[] = [];
-  const notRunning = podsWith('notRunning');
-  if (notRunning.length > 0) {
-    const command = kubectlCommand(bookStore, `describe pod ${notRunning[0]}`);
-    const names = joinFirst('pods', notRunning);
-    const pods = notRunning.length === 1 ? `pod ${names} is` : `pods ${names} are`;
-    messages.push(`${pods} not running, so the kubelet cannot grow the file system (${command})`);
+/** Why the operator does not restart the pod of a pending file system now. */
+function podMessage(claim: ClaimProgress, bookStore: BookStore): string | undefined {
+  const { podName, step } = claim;
+  const command = kubectlCommand(bookStore, `describe pod ${podName}`);
+  if (step?.type === 'notRunning') {
+    return `pod ${podName} is not running, so the kubelet cannot grow the file system (${command})`;
   }
-  const startedAfterGrowth = podsWith('startedAfterGrowth');
-  if (startedAfterGrowth.length > 0) {
-    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${joinFirst('pods', startedAfterGrowth)}`;
-    messages.push(
-      `the operator waits ${wait}: restarting a pod that was created after the volume had grown would not help`,
-    );
+  if (step?.type === 'ending') {
+    return `waiting for pod ${podName} to end: its volume is mounted again when its next pod starts (${command})`;
   }
-  const next = fileSystems.find(({ claim, sinceMs }) => {
-    const type = steps.find(({ fileSystem }) => fileSystem.claim === claim)?.decision.type;
-    return sinceMs > 0 && (type === undefined || type === 'wait' || type === 'restart');
-  });
-  if (next !== undefined) {
-    const pod = `${statefulSetKey(bookStore).name}-${next.ordinal}`;
-    const time = `${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)`;
-    const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
-    messages.push(`the operator restarts pod ${pod} once, not before ${time}${condition}`);
-  }
-  if (error !== undefined) messages.push(refusedOutcome(error).message);
-  return messages;
+  if (step?.type !== 'createdAfterGrowth' || isFailing(claim)) return undefined;
+  return `pod ${podName} was created after the volume had grown: if its file system has not grown by ${deadline(step)}, the reason becomes ResizeFailing`;
 }
+
+const describeClaim = ({ claimName }: ClaimProgress, bookStore: BookStore): string =>
+  kubectlCommand(bookStore, `describe pvc ${claimName}`);
+
+const deadline = ({ dueMs }: { readonly dueMs: number }): string => `${timeOf(dueMs)} (bookDB.resizeRestartAfter)`;
 
 /** The last time that a Date can hold. `resizeRestartAfter` may be longer. */
 const maxTimeMs = 8.64e15;
@@ -161,8 +134,7 @@ const timeOf = (ms: number): string => new Date(Math.min(ms, maxTimeMs)).toISOSt
 
 function lostMessage({ metadata, spec }: PersistentVolumeClaim, bookStore: BookStore): string {
   const { name } = metadata;
-  const pod = `${statefulSetKey(bookStore).name}-${ordinalOf({ metadata })}`;
-  const commands = `run ${kubectlCommand(bookStore, `delete pvc ${name} --wait=false`)} and then ${kubectlCommand(bookStore, `delete pod ${pod}`)}`;
+  const commands = `run ${kubectlCommand(bookStore, `delete pvc ${name} --wait=false`)} and then ${kubectlCommand(bookStore, `delete pod ${podNameOf({ metadata })}`)}`;
   return `claim ${name} is Lost: PersistentVolume ${spec?.volumeName} does not exist. Restore it; or, if nobody needs its data, ${commands}`;
 }
 
@@ -184,7 +156,7 @@ function settledMessages(
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${joinFirst('claims', sizes)}, and dbSize is ${size}`];
+  return [`${firstOf('claim', sizes).join(', ')}, and dbSize is ${size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
@@ -204,13 +176,15 @@ function skippedMessage(claim: PersistentVolumeClaim, bookStore: BookStore, size
   return `claim ${name} is ${phase} and has no volume (${kubectlCommand(bookStore, `describe pvc ${name}`)})${growth}`;
 }
 
-/** The most claims that a message describes in full. */
-const maxDescribed = 3;
-
-const firstOf = (messages: readonly string[]): readonly string[] =>
-  messages.length <= maxDescribed
-    ? messages
-    : [...messages.slice(0, maxDescribed), `and ${messages.length - maxDescribed} more claims`];
+/** A description is a sentence or two, so a message has fewer of them than names. */
+function describeFirst<T>(
+  noun: string,
+  items: readonly T[],
+  describe: (item: T) => string | undefined,
+): readonly string[] {
+  const descriptions = items.flatMap((item) => describe(item) ?? []);
+  return firstOf(noun, descriptions, 3);
+}
 
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
@@ -222,14 +196,14 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
   let advice = `correct what the API server names: a quota or a LimitRange (${kubectlCommand(bookStore, 'describe resourcequota,limitrange')}), a policy, a webhook or a permission`;
   if (error === undefined) {
     advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
-  } else if (isLowered(claim, size) && isInvalidField(error)) {
+  } else if (mustLower(claim, size) && isInvalidField(error)) {
     advice = `upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
   } else if (serverMessage(error).includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
       storageClassName === ''
-        ? 'the claim has no StorageClass. Move its data to a claim with a StorageClass that allows it'
-        : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
+        ? `the claim has no StorageClass. Move its data to a claim with a StorageClass that allows it (${bookStorePage}#moving-the-data-to-another-storageclass)`
+        : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If it does not exist, create it again. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'; else move the data (${bookStorePage}#moving-the-data-to-another-storageclass)`;
   }
   const retry = 'The operator retries at least once a minute';
   return { reason, message: `${cannotSetRequest(claim, size)}: ${advice}. ${retry}. ${answerTo(refused)}` };
@@ -245,9 +219,9 @@ const answerTo = ({ claim, error }: RefusedClaim): string =>
     : `The API server says: ${serverMessage(error)}`;
 
 /** True if the claim requests more than `dbSize`. */
-const isLowered = (claim: PersistentVolumeClaim, size: string): boolean =>
+const mustLower = (claim: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(size, requestOf(claim)) < 0;
 
 /** For example `the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi`. */
 const cannotSetRequest = (claim: PersistentVolumeClaim, size: string): string =>
-  `the request of claim ${claim.metadata.name} (capacity ${capacityOf(claim)}) cannot be ${isLowered(claim, size) ? 'lowered' : 'raised'} from ${requestOf(claim)} to ${size}`;
+  `the request of claim ${claim.metadata.name} (capacity ${capacityOf(claim)}) cannot be ${mustLower(claim, size) ? 'lowered' : 'raised'} from ${requestOf(claim)} to ${size}`;

@@ -20,7 +20,10 @@ const podOf = (status: Status, metadata: Partial<Pod['metadata']> = {}): Pod => 
     creationTimestamp: '2026-01-01T00:00:00Z',
     ...metadata,
   },
-  spec: { containers: [{ name: 'db', image: 'mongo:1', env: [{ name: 'PASSWORD', value: 'secret' }] }] },
+  spec: {
+    nodeName: 'node-1',
+    containers: [{ name: 'db', image: 'mongo:1', env: [{ name: 'PASSWORD', value: 'secret' }] }],
+  },
   status,
 });
 const container = (rest: Partial<Container>): Container => ({
@@ -124,6 +127,11 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
     'that is ready again',
     { ...running({ ready: true, lastState: terminated(137, 'OOMKilled') }), conditions: [condition('Ready', 'True')] },
     undefined,
+  ],
+  [
+    'whose node is lost',
+    { ...running({ ready: true }), conditions: [condition('Ready', 'False')] },
+    'pod db-0: its containers are ready, but the pod is not: node node-1 may be lost (kubectl describe node node-1), or a readiness gate is not met',
   ],
   ['that has succeeded', { ...running({ state: terminated(0, 'Completed') }), phase: 'Succeeded' }, undefined],
 ];

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  growthOf,
   isForeign,
   ordinalOf,
-  resizeProgressOf,
+  podNameOf,
   statefulSetOfClaim,
 } from '../../../../src/controllers/book-store/claims.ts';
 import { keyString } from '../../../../src/runtime/index.ts';
@@ -17,6 +18,7 @@ test.each([
 ])('%s is of the StatefulSet %s, and its pod has the number %d', (name, statefulSet, ordinal) => {
   expect(keyString(statefulSetOfClaim(claim(name, '1Gi')) ?? { name: '' })).toBe(statefulSet);
   expect(ordinalOf(claim(name, '1Gi'))).toBe(ordinal);
+  expect(podNameOf(claim(name, '1Gi'))).toBe(`${statefulSet.replace('default/', '')}-${ordinal}`);
 });
 
 test.each(['shop-db-0', 'data-shop-db', 'mydata-shop-db-0', 'data-shop-db-x', 'data-shop-db-00', 'data-shop-db-01'])(
@@ -37,91 +39,70 @@ test('a claim is foreign if another controller owns it', () => {
   expect(isForeign(owned([{ ...set, apiVersion: 'apps.kruise.io/v1beta1' }]))).toBe(true);
 });
 
-const none = { growing: [], fileSystems: [], failures: [] };
+describe('the growth of a claim', () => {
+  const since = '2026-01-02T03:04:05Z';
+  const growing = { claimName: 'data-a-db-12', podName: 'a-db-12', capacity: '1Gi', request: '2Gi' };
 
-describe('the progress of claims', () => {
-  test('claims with enough capacity are finished', () => {
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi'), claim('data-a-db-1', '3Gi')], '1024Mi')).toEqual(none);
-    expect(resizeProgressOf([], '1Gi')).toEqual(none);
+  /** The growth from 1Gi to 2Gi of a claim with these conditions. */
+  const growthWith = (conditions: readonly object[], resizeStatus?: string) => {
+    const allocatedResourceStatuses = resizeStatus === undefined ? {} : { storage: resizeStatus };
+    const status = { capacity: { storage: '1Gi' }, conditions, allocatedResourceStatuses };
+    return growthOf(claim('data-a-db-12', '2Gi', status), '2Gi');
+  };
+  const failed = (type: string, message: string) => ({ type, status: 'True', message });
+
+  test.each<readonly [string, string, string, object]>([
+    ['has enough capacity', '1Gi', '1024Mi', {}],
+    ['has more capacity', '3Gi', '1024Mi', {}],
+    ['has no volume', '1Gi', '2Gi', { phase: 'Pending', capacity: undefined }],
+    ['has lost its volume', '1Gi', '1Gi', { phase: 'Lost', capacity: undefined, ...pendingAt(since) }],
+    ['has the size that it requests, although dbSize is larger', '2Gi', '3Gi', pendingAt(since)],
+    ['has grown and has a stale condition', '2Gi', '2Gi', pendingAt(since)],
+  ])('is undefined if it %s', (_, storage, size, status) => {
+    expect(growthOf(claim('data-a-db-0', storage, status), size)).toBeUndefined();
   });
 
-  test('a request does not count as capacity', () => {
-    const asking = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' } });
-    expect(resizeProgressOf([asking], '2Gi')).toEqual({
-      ...none,
-      growing: [{ claim: 'data-a-db-0', capacity: '1Gi', request: '2Gi' }],
+  test('waits for the driver: a request does not count as capacity', () => {
+    expect(growthWith([])).toEqual({ ...growing, state: 'driver' });
+  });
+
+  test('waits for the kubelet, and has the time since when', () => {
+    const sinceMs = Date.parse(since);
+    expect(growthWith(pendingAt(since).conditions)).toEqual({ ...growing, state: 'fileSystem', sinceMs });
+    expect(growthWith(pendingAt(undefined).conditions)).toEqual({ ...growing, state: 'fileSystem', sinceMs: 0 });
+  });
+
+  test('waits for no kubelet on a node that cannot grow the file system, also without a condition that says so', () => {
+    const { conditions } = pendingAt(since);
+    const infeasible = { ...growing, state: 'nodeInfeasible' };
+    const nodeError = failed('NodeResizeError', 'no');
+    expect(growthWith([...conditions, nodeError], 'NodeResizeInfeasible')).toEqual({
+      ...infeasible,
+      error: 'NodeResizeError, NodeResizeInfeasible: no',
     });
-  });
-
-  test('a claim without a volume does not count', () => {
-    const waiting = { phase: 'Pending', capacity: undefined };
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', waiting)], '2Gi')).toEqual(none);
-  });
-
-  test('a claim that has lost its volume does not grow', () => {
-    const status = { phase: 'Lost', capacity: undefined, ...pendingAt('2026-01-02T03:04:05Z') };
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', status)], '1Gi')).toEqual(none);
-  });
-
-  test('a volume of the size that its claim requests does not grow, although dbSize is larger', () => {
-    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '3Gi')).toEqual(none);
-  });
-
-  test('a pending file system has its start time and its pod', () => {
-    const status = { capacity: { storage: '1Gi' }, ...pendingAt('2026-01-02T03:04:05Z') };
-    expect(resizeProgressOf([claim('data-a-db-12', '2Gi', status)], '2Gi').fileSystems).toEqual([
-      {
-        claim: 'data-a-db-12',
-        capacity: '1Gi',
-        request: '2Gi',
-        ordinal: 12,
-        sinceMs: Date.parse('2026-01-02T03:04:05Z'),
-      },
-    ]);
-    const unknown = { capacity: { storage: '1Gi' }, ...pendingAt(undefined) };
-    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', unknown)], '2Gi').fileSystems[0]?.sinceMs).toBe(0);
-  });
-
-  test('a stale condition of a volume that has grown is ignored', () => {
-    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '2Gi')).toEqual(none);
-  });
-
-  test('a node that cannot grow the file system at all is not waited for', () => {
-    const conditions = [...pendingAt(undefined).conditions, { type: 'NodeResizeError', status: 'True', message: 'no' }];
-    const progressWith = (allocatedResourceStatuses: object) => {
-      const status = { capacity: { storage: '1Gi' }, conditions, allocatedResourceStatuses };
-      return resizeProgressOf([claim('data-a-db-0', '2Gi', status)], '2Gi');
-    };
-    expect(progressWith({ storage: 'NodeResizeInfeasible' })).toMatchObject({
-      fileSystems: [],
-      failures: [{ message: 'no' }],
-    });
+    expect(growthWith(conditions, 'NodeResizeInfeasible')).toEqual({ ...infeasible, error: 'NodeResizeInfeasible' });
     // A driver that grows file systems only at mount reports an error too.
-    expect(progressWith({ storage: 'NodeResizePending' }).fileSystems).toHaveLength(1);
+    expect(growthWith([...conditions, nodeError], 'NodeResizePending')).toMatchObject({
+      state: 'fileSystem',
+      error: 'NodeResizeError, NodeResizePending: no',
+    });
   });
 
-  test('an error of external-resizer does not count once its part has succeeded and the kubelet has its turn', () => {
-    const error = { type: 'ControllerResizeError', status: 'True', message: 'no room' };
-    const conditions = [error, ...pendingAt('2026-01-02T03:04:05Z').conditions];
-    const failuresWith = (storage: string, more: readonly object[] = []) => {
-      const status = { capacity: { storage: '1Gi' }, conditions: [...conditions, ...more] };
-      return resizeProgressOf(
-        [claim('data-a-db-0', '2Gi', { ...status, allocatedResourceStatuses: { storage } })],
-        '2Gi',
-      ).failures.map(({ message }) => message);
-    };
-    expect(failuresWith('NodeResizePending')).toEqual([]);
-    expect(failuresWith('NodeResizeInProgress')).toEqual([]);
-    expect(failuresWith('ControllerResizeInProgress')).toEqual(['no room']);
-    const nodeError = { type: 'NodeResizeError', status: 'True', message: 'no such device' };
-    expect(failuresWith('NodeResizeInProgress', [nodeError])).toEqual(['no such device']);
+  test('has no error of external-resizer once its part has succeeded and the kubelet has its turn', () => {
+    const conditions = [failed('ControllerResizeError', 'no room'), ...pendingAt(since).conditions];
+    expect(growthWith(conditions, 'NodeResizePending')).not.toHaveProperty('error');
+    expect(growthWith(conditions, 'NodeResizeInProgress')).not.toHaveProperty('error');
+    expect(growthWith(conditions, 'ControllerResizeInProgress')?.error).toBe(
+      'ControllerResizeError, ControllerResizeInProgress: no room',
+    );
+    const both = [...conditions, failed('NodeResizeError', 'no such device')];
+    expect(growthWith(both, 'NodeResizeInProgress')?.error).toBe(
+      'NodeResizeError, NodeResizeInProgress: no such device',
+    );
   });
 
-  test.each(['ControllerResizeError', 'NodeResizeError'])('the message of %s is quoted', (type) => {
-    const conditions = [{ type, status: 'True', message: 'no room' }];
-    const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
-    expect(resizeProgressOf([failing], '2Gi').failures).toEqual([
-      { claim: 'data-a-db-0', capacity: '1Gi', request: '2Gi', message: 'no room' },
-    ]);
+  test.each(['ControllerResizeError', 'NodeResizeError'])('quotes the message of %s', (type) => {
+    expect(growthWith([failed(type, 'no room')])).toEqual({ ...growing, state: 'driver', error: `${type}: no room` });
+    expect(growthWith([{ type, status: 'True' }])?.error).toBe(type);
   });
 });

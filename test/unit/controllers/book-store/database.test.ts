@@ -102,20 +102,21 @@ async function reconcile({
     spec: { replicas },
     status: { replicas, updatedReplicas: replicas, availableReplicas: replicas },
   } as unknown as StatefulSet;
-  const pod = {
+  const podOf = (name: string) => ({
     metadata: {
+      name,
       creationTimestamp: podCreated,
       ownerReferences: [
         { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'uid-of-set', controller: true },
       ],
     },
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
-  };
+  });
   return reconcileDatabase(store, specWithDefaultsOf(store), {
     client: {
       get: async ({ kind }: Kind, { name }: ObjectKey) => {
         if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
-        if (kind === Pod.kind) return pod;
+        if (kind === Pod.kind) return podOf(name);
         const found = claims.find(({ metadata: { name: its } }) => its === name);
         return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
@@ -123,7 +124,7 @@ async function reconcile({
       patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
-    pods: { byOwner: () => [] },
+    pods: { byOwner: () => Array.from({ length: replicas }, (_, ordinal) => podOf(`shop-db-${ordinal}`)) },
     podDefaults: bookStoreDefaults,
     applier: {
       apply: async (kind: Kind) => {
@@ -268,7 +269,7 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The operator retries at least once a minute. The API server says: ${refusal}`,
+    message: `the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If it does not exist, create it again. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'; else move the data (https://github.com/echoperator/echoperator/blob/main/docs/book-store.md#moving-the-data-to-another-storageclass). The operator retries at least once a minute. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('the claim has no StorageClass');
 });
@@ -360,10 +361,13 @@ describe('VolumesSettled', () => {
 
   test('names a claim that is being deleted', async () => {
     const deletionTimestamp = '2026-01-02T03:04:05Z';
+    const own = claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp });
     const { database, volume } = await reconcile({
-      claims: [claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp })],
+      claims: [{ ...own, spec: { ...own.spec, volumeName: 'pv-1' } }],
     });
-    expect(database.message).toContain('run kubectl --namespace default delete pod shop-db-0;');
+    expect(database.message).toBe(
+      `claim data-shop-db-0 is being deleted: when pod shop-db-0 ends, PersistentVolume pv-1 is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (kubectl patch pv pv-1 --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'), then run kubectl --namespace default delete pod shop-db-0; until then the operator does not change StatefulSet shop-db`,
+    );
     expect(volume.message).toBe('claim data-shop-db-0 is being deleted and does not grow');
   });
 });
@@ -495,7 +499,7 @@ describe('the messages of a growth', () => {
     const { volume } = await reconcile({ claims, bookDB: { replicas: 3 } });
     expect(volume.reason).toBe('ResizeFailing');
     expect(volume.message).toMatch(
-      /^growing claim data-shop-db-0 [^;]*: no room; waiting for the kubelet to grow the file system of claim data-shop-db-2 .*; waiting for the storage driver to grow claim data-shop-db-1 /,
+      /^growing claim data-shop-db-0 [^;]*: ControllerResizeError: no room; waiting for the kubelet to grow the file system of claim data-shop-db-2 .*; waiting for the storage driver to grow claim data-shop-db-1 /,
     );
   });
 
@@ -503,7 +507,19 @@ describe('the messages of a growth', () => {
     expect((await growing([{ type: 'ControllerResizeError', status: 'True', message: 'no room' }])).volume).toEqual({
       reason: 'ResizeFailing',
       message:
-        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): no room',
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): ControllerResizeError: no room',
+    });
+  });
+
+  test('say that no restart helps on a node that cannot grow the volume', async () => {
+    const conditions = [{ type: 'NodeResizeError', status: 'True', message: 'no such device' }];
+    const allocatedResourceStatuses = { storage: 'NodeResizeInfeasible' };
+    const status = { capacity: { storage: '1Gi' }, conditions, allocatedResourceStatuses };
+    const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '2Gi', status)] });
+    expect(volume).toEqual({
+      reason: 'ResizeFailing',
+      message:
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): NodeResizeError, NodeResizeInfeasible: no such device; the operator does not restart pod shop-db-0: its node cannot grow the volume',
     });
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { resizeProgressOf } from '../../../../src/controllers/book-store/claims.ts';
+import { growthOf } from '../../../../src/controllers/book-store/claims.ts';
 import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
-import { restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
+import { affectsRestart, restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
+import type { RecordEvent } from '../../../../src/controllers/book-store/status.ts';
 import { volumeOutcome } from '../../../../src/controllers/book-store/volume-outcome.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { Client, Kind, ObjectKey } from '../../../../src/runtime/index.ts';
@@ -17,11 +18,13 @@ describe('the restart of pods whose file systems have not grown', () => {
     }) as unknown as StatefulSet;
   const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
 
-  const pendingClaim = (ordinal: number, since: number | 'unknown') =>
-    claim(`data-shop-db-${ordinal}`, '2Gi', {
+  const pendingClaim = (ordinal: number, since: number | 'unknown', more: readonly object[] = []) => {
+    const { conditions } = pendingAt(since === 'unknown' ? undefined : minutesAgo(since));
+    return claim(`data-shop-db-${ordinal}`, '2Gi', {
       capacity: { storage: '1Gi' },
-      ...pendingAt(since === 'unknown' ? undefined : minutesAgo(since)),
+      conditions: [...conditions, ...more],
     });
+  };
 
   interface PodAges {
     readonly created: number;
@@ -53,18 +56,22 @@ describe('the restart of pods whose file systems have not grown', () => {
       refusedRead,
       since = 10,
       liveMetadata = {},
+      conditions = [],
       waitsFor,
     }: {
       refusal?: ApiError;
       refusedRead?: ApiError;
       since?: number | 'unknown';
       liveMetadata?: object;
+      /** More conditions of each claim. */
+      conditions?: readonly object[];
       waitsFor?: string;
     } = {},
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
-    const claims = waiting.map((ordinal) => pendingClaim(ordinal, since));
+    const claims = waiting.map((ordinal) => pendingClaim(ordinal, since, conditions));
     const deleted: string[] = [];
+    const notes: string[] = [];
     const client = {
       get: (kind: Kind, { name }: ObjectKey) => {
         const live = claims.map((each) => ({ ...each, metadata: { ...each.metadata, ...liveMetadata } }));
@@ -78,19 +85,18 @@ describe('the restart of pods whose file systems have not grown', () => {
         return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
       },
     } as unknown as Client;
-    const context = { client, pods: { byOwner: () => pods }, recordEvent: () => {}, waitsFor };
+    const recordEvent: RecordEvent = ({ note }) => notes.push(note);
+    const context = { client, pods: { byOwner: () => pods }, recordEvent, waitsFor };
     const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
-      resizeProgressOf(claims, '2Gi').fileSystems,
+      claims.flatMap((each) => growthOf(each, '2Gi') ?? []),
       statefulSet,
       spec.database,
       context,
     );
     const { message } = volumeOutcome(store, spec, { claims, restart: result });
-    const failed = result.steps
-      .filter(({ decision }) => decision.type === 'failed')
-      .map(({ fileSystem }) => fileSystem.claim);
-    return { deleted, failed, waitsFor: result.waitsFor, message, error: result.error };
+    const failed = result.growing.filter(({ step }) => step?.type === 'failed').map(({ claimName }) => claimName);
+    return { deleted, notes, failed, waitsFor: result.waitsFor, message, error: result.error };
   }
 
   test('restarts one pod at a time', async () => {
@@ -98,7 +104,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-0']);
     expect(failed).toEqual([]);
     expect(message).toContain(
-      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the creation of pod shop-db-0: restarting a pod that was created after the volume had grown would not help; the operator restarts pod shop-db-1 once, not before ',
+      '; waiting for pod shop-db-0 to end: its volume is mounted again when its next pod starts (kubectl --namespace default describe pod shop-db-0); the operator restarts pod shop-db-1 once, not before ',
     );
     expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
   });
@@ -116,16 +122,28 @@ describe('the restart of pods whose file systems have not grown', () => {
   });
 
   test.each([
-    ['has not started', { phase: 'Pending' }, {}],
-    ['is terminating', { phase: 'Running' }, { deletionTimestamp: '2026-01-02T03:04:05Z' }],
-  ])('of a pod that %s is not announced: nothing mounts the volume', async (_, status, metadata) => {
+    [
+      'has not started',
+      { phase: 'Pending' },
+      {},
+      'pod shop-db-0 is not running, so the kubelet cannot grow the file system (kubectl --namespace default describe pod shop-db-0)',
+    ],
+    [
+      'is terminating',
+      {},
+      { deletionTimestamp: '2026-01-02T03:04:05Z' },
+      'waiting for pod shop-db-0 to end: its volume is',
+    ],
+  ])('of a pod that %s is not announced: nothing mounts the volume', async (_, status, metadata, expected) => {
     const running = pod(0, { created: 60, ready: false });
-    const stuck = { ...running, metadata: { ...running.metadata, ...metadata }, status } as Pod;
+    const stuck = {
+      ...running,
+      metadata: { ...running.metadata, ...metadata },
+      status: { ...running.status, ...status },
+    };
     const { deleted, message } = await restart(stuck);
     expect(deleted).toEqual([]);
-    expect(message).toContain(
-      '; pod shop-db-0 is not running, so the kubelet cannot grow the file system (kubectl --namespace default describe pod shop-db-0)',
-    );
+    expect(message).toContain(`; ${expected}`);
     expect(message).not.toContain('resizeRestartAfter');
   });
 
@@ -133,7 +151,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const { message } = await restartIn(statefulSetOf(1), [], [0]);
     expect(message).toContain('; pod shop-db-0 is not running');
     const { message: ofTwo } = await restartIn(statefulSetOf(2), [], [0, 1]);
-    expect(ofTwo).toContain('; pods shop-db-0, shop-db-1 are not running');
+    expect(ofTwo).toMatch(/; pod shop-db-0 is not running[^;]*; pod shop-db-1 is not running/);
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -220,5 +238,63 @@ describe('the restart of pods whose file systems have not grown', () => {
   test('happens once per resize, however fast the clock of the node is', async () => {
     const { deleted } = await restart(pod(0, { created: 60, started: 1 }));
     expect(deleted).toEqual(['shop-db-0']);
+  });
+
+  test('reports the deletion, and waits for the pod to end: on a lost node it never does', async () => {
+    const lost = pod(0, { created: 60, ready: false });
+    const { deleted, notes, message } = await restart(lost);
+    expect(deleted).toEqual(['shop-db-0']);
+    expect(notes).toEqual([
+      'deleted pod shop-db-0, so that its volume is mounted again: while it ran, the file system of claim data-shop-db-0 from 1Gi to 2Gi was not grown',
+    ]);
+    const waiting =
+      '; waiting for pod shop-db-0 to end: its volume is mounted again when its next pod starts (kubectl --namespace default describe pod shop-db-0)';
+    expect(message).toContain(waiting);
+    expect(message).not.toContain('created after');
+
+    const ending = { ...lost, metadata: { ...lost.metadata, deletionTimestamp: minutesAgo(0) } };
+    const later = await restart(ending);
+    expect(later).toMatchObject({ deleted: [], notes: [] });
+    expect(later.message).toContain(waiting);
+  });
+
+  test('describes each claim once, although its error and its pod are reported', async () => {
+    const conditions = [{ type: 'NodeResizeError', status: 'True', message: 'no such device' }];
+    const pods = [pod(0, { created: 7 }), pod(1, { created: 7 })];
+    const { message } = await restartIn(statefulSetOf(2), pods, [0, 1], { conditions });
+    expect(message).not.toContain('more claim');
+    for (const name of ['data-shop-db-0', 'data-shop-db-1']) {
+      expect(message.split(`claim ${name} from 1Gi to 2Gi`)).toHaveLength(2);
+    }
+    expect(message).toContain('no such device; pod shop-db-1 was created after the volume had grown');
+  });
+
+  test('is announced only for a pod that runs and was created before the volume had grown', async () => {
+    const soon = { since: 1 };
+    const running = pod(0, { created: 60 });
+    expect((await restartIn(statefulSetOf(1), [running], [0], soon)).message).toContain(
+      'the operator restarts pod shop-db-0 once, not before ',
+    );
+    const notStarted = { ...running, status: { phase: 'Pending' } };
+    const { message: ofNotStarted } = await restartIn(statefulSetOf(1), [notStarted], [0], soon);
+    expect(ofNotStarted).toContain('; pod shop-db-0 is not running, ');
+    expect(ofNotStarted).not.toContain('the operator restarts');
+    const { message: ofLater } = await restartIn(statefulSetOf(1), [pod(0, { created: 0 })], [0], soon);
+    expect(ofLater).toMatch(
+      /; pod shop-db-0 was created after the volume had grown: if its file system has not grown by [\d-]+T[\d:]+Z \(bookDB.resizeRestartAfter\), the reason becomes ResizeFailing$/,
+    );
+    expect(ofLater).not.toContain('the operator restarts');
+  });
+
+  test('depends on whether a pod exists, runs or ends', () => {
+    const running = pod(0, { created: 1 });
+    const pending = { ...running, status: { phase: 'Pending' } };
+    const ending = { ...running, metadata: { ...running.metadata, deletionTimestamp: minutesAgo(0) } };
+    expect(affectsRestart({ type: 'added', object: pending })).toBe(true);
+    expect(affectsRestart({ type: 'modified', previous: pending, object: running })).toBe(true);
+    expect(affectsRestart({ type: 'modified', previous: running, object: ending })).toBe(true);
+    expect(affectsRestart({ type: 'deleted', object: ending })).toBe(true);
+    const unready = pod(0, { created: 1, ready: false });
+    expect(affectsRestart({ type: 'modified', previous: running, object: unready })).toBe(false);
   });
 });

@@ -5,7 +5,7 @@ import {
   bookStoreReasons,
   type ComponentOutcome,
   type DatabaseResult,
-  joinFirst,
+  firstOf,
   outcomeOf,
   rolloutOf,
   type VolumeOutcome,
@@ -86,9 +86,10 @@ const all = { observedGeneration: 2, replicas: 3, updatedReplicas: 3, availableR
 const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
 
-test('a list names at most five items', () => {
-  expect(joinFirst('claims', ['a', 'b'])).toBe('a, b');
-  expect(joinFirst('claims', ['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more claims');
+test('a list names at most five items, and counts the others', () => {
+  expect(firstOf('claim', ['a', 'b'])).toEqual(['a', 'b']);
+  expect(firstOf('claim', ['a', 'b', 'c', 'd', 'e', 'f', 'g']).slice(4)).toEqual(['e', 'and 2 more claims']);
+  expect(firstOf('claim', ['a', 'b'], 1)).toEqual(['a', 'and 1 more claim']);
 });
 
 describe('a rollout', () => {
