@@ -279,8 +279,8 @@ export class ReadYourWrites {
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
           if (!isAffected) return;
           for (const { key } of watch.minimums) watch.enqueueAtNextList.add(key);
-          // Removes every minimum: the cache may never reach its version.
-          this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
+          // The cache may never reach the versions.
+          this.#afterListOrReset(watch, (minimum) => this.#removeMinimum(watch, minimum, 'reset'));
         },
       });
       this.#observerRemovers.push(remove, () => clearTimeout(watch.timer));
@@ -393,30 +393,31 @@ export class ReadYourWrites {
   }
 
   #progressed(watch: WatchMinimums): void {
-    for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
+    for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum, 'observed');
   }
 
   #afterList(watch: WatchMinimums, startedAtMs: number): void {
     const keys = [...watch.enqueueAtNextList];
     watch.enqueueAtNextList.clear();
-    this.#afterListOrReset(watch, startedAtMs);
+    this.#afterListOrReset(watch, (minimum) => {
+      if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum, 'observed');
+    });
     for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
-  /** Enqueues each key with a minimum on the watch. Removes the minimums that are observed or older than the list. */
-  #afterListOrReset(watch: WatchMinimums, listStartedAtMs: number): void {
+  /** Enqueues each key with a minimum on the watch. A deferred key that still has a minimum stays deferred. */
+  #afterListOrReset(watch: WatchMinimums, removeIfDue: (minimum: Minimum) => void): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
-    const keys = new Map(minimums.map(({ key }) => [key, this.#deferred.get(key)?.eventAtMs]));
-    // Each key is enqueued once, below, not also when its last minimum is removed.
-    for (const key of keys.keys()) this.#deferred.delete(key);
-    for (const minimum of minimums) {
-      if (minimum.sinceMs < listStartedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
+    minimums.forEach(removeIfDue);
+    for (const key of new Set(minimums.map((minimum) => minimum.key))) {
+      const deferral = this.#deferred.get(key);
+      if (deferral === undefined) this.#enqueue(key, relist, undefined);
+      else deferral.causes = withCause(deferral.causes, relist);
     }
-    for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
 
-  #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: 'observed' | 'gaveUp' = 'observed'): void {
+  #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: Exclude<ObservedCause['how'], 'answered'>): void {
     const { key } = minimum;
     watch.minimums.delete(minimum);
     const left = (this.#unobserved.get(key) ?? 0) - 1;
@@ -513,7 +514,9 @@ function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean 
   return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
 }
 
-function detailsOf({ informer, namespace }: WatchMinimums, { key, sinceMs }: Minimum): Record<string, unknown> {
-  const where = { resource: resourceName(informer.kind), ...(namespace !== undefined && { namespace }) };
-  return { object: key, ...where, ageMs: Math.round(performance.now() - sinceMs) };
+/** `object` is the reconciled object, as in every line; `resource` and `written` are what it wrote. */
+function detailsOf({ informer }: WatchMinimums, minimum: Minimum): Record<string, unknown> {
+  const { key, object: written, version, sinceMs } = minimum;
+  const ageMs = Math.round(performance.now() - sinceMs);
+  return { object: key, resource: resourceName(informer.kind), written, version, ageMs };
 }

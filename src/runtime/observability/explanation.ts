@@ -317,6 +317,8 @@ function describeEndOfDeferral({ how, kind }: ObservedCause): string {
       return `the cache showed its own write of ${kind}`;
     case 'answered':
       return 'its requests were answered';
+    case 'reset':
+      return `the cache of ${kind} was reset, and may never show its own write`;
     case 'gaveUp':
       return `it gave up waiting for the cache of ${kind}, whose watch the server refuses`;
   }

@@ -16,10 +16,10 @@ export interface EventCause {
 export interface ObservedCause {
   readonly type: 'observed';
   /**
-   * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), or the server refuses
-   * the watch (`gaveUp`).
+   * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), the cache was reset
+   * (`reset`), or the server refuses the watch (`gaveUp`).
    */
-  readonly how: 'observed' | 'answered' | 'gaveUp';
+  readonly how: 'observed' | 'answered' | 'reset' | 'gaveUp';
   /** The kind whose cache the key waited for last. Undefined if `how` is `answered`. */
   readonly kind: string | undefined;
   /** When the key was deferred, by `performance.now`. */
