@@ -17,7 +17,7 @@ import {
 } from '../../runtime/index.ts';
 import { Job, type Pod } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { problemAmong } from '../pods.ts';
+import { problemAmong, untilOverdueMs } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
 import { serverMessage } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
@@ -111,7 +111,8 @@ export class EchoReconciler {
       return waitingOutcome(echo, reason, message);
     }
     if (!isOfCurrentGeneration(job, echo)) return this.#deleteOutdatedJob(echo, job, context);
-    return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));
+    const pods = [...this.#options.pods.byOwner(job.metadata.uid)];
+    return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
   }
 
   async #create(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<EchoOutcome | undefined> {

@@ -303,6 +303,21 @@ describe('with a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
+  test('whose pod terminates, reconciles again when it is overdue: no event tells that', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo));
+    const ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'hello', uid: 'uid-job', controller: true }];
+    const deletionTimestamp = new Date(Date.now() + 30_000).toISOString();
+    pods.set({ metadata: { ...echo.metadata, name: 'hello-x', uid: 'uid-pod', ownerReferences, deletionTimestamp } });
+    const outcome = reconcile();
+    await reported();
+    await noted();
+    const { delayMs } = (await outcome) as Result & { readonly type: 'requeueAfter' };
+    expect(delayMs).toBeGreaterThan(30_000);
+    expect(delayMs).toBeLessThanOrEqual(90_001);
+  });
+
   test('of an earlier generation, deletes it with its pods, by uid', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
