@@ -1,6 +1,14 @@
 /** Echo: a Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
-import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
+import {
+  type Applier,
+  controllerOf,
+  keyOf,
+  type Manager,
+  ownsByName,
+  predicates,
+  watches,
+} from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { affectsPodProblem, podInformer } from '../pods.ts';
@@ -11,9 +19,9 @@ import { EchoReconciler } from './echo-reconciler.ts';
 /** Adds the Echo controller to a manager. */
 export function addEchoController(
   manager: Manager,
-  options: ControllerSettings & { readonly pod: PrintPodSettings },
+  options: ControllerSettings & { readonly applier: Applier; readonly pod: PrintPodSettings },
 ): void {
-  const { events, pod, workers, resyncEveryMs } = options;
+  const { applier, events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(Echo, scope);
   const jobs = manager.informer(Job, scope);
@@ -36,6 +44,7 @@ export function addEchoController(
     jobs: jobs.store,
     pods: pods.store,
     deletedJobs,
+    applier,
     events,
     pod,
   });

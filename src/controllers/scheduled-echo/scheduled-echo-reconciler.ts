@@ -142,7 +142,8 @@ export class ScheduledEchoReconciler {
     const problem = problemAmong(pods);
     const requeueAfterMs = untilOverdueMs(pods);
     const suffix = problem === undefined ? '' : `; ${problem}`;
-    if (suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended${suffix}`, status, requeueAfterMs };
+    if (suspend)
+      return { reason: 'Suspended', message: `CronJob ${name} is suspended${suffix}`, status, requeueAfterMs };
     const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
     return {
       reason: 'Scheduled',
