@@ -79,8 +79,8 @@ export interface ReadYourWritesOptions {
   readonly enqueue: Enqueue;
   readonly log: Logger;
   /**
-   * How long a write may stay unobserved before its watch is replaced; if the
-   * server refuses the watch, the key waits 30 times as long. Default 10,000.
+   * How long a write may stay unobserved before its watch is replaced; if the kind is unavailable, the key waits 30 times as long.
+   * Default 10,000.
    */
   readonly timeoutMs?: number | undefined;
   /** Called for each watch that is replaced. */
@@ -103,11 +103,11 @@ export interface ReadYourWritesOptions {
  * **What removes it**
  * - The cache observes it, or a list began after the write.
  * - A reset: the cache may never reach the version.
- * - The API server refuses the watch for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
+ * - The kind is unavailable for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
  *
  * **What bounds the wait**
  * - If a minimum is not observed within `timeoutMs`, the watch is replaced by one that resumes, then by one that lists.
- * - Therefore a key waits for a bounded time, unless list and watch fail with errors other than a refusal.
+ * - Therefore a key waits for a bounded time, unless list and watch fail with errors other than that.
  *
  * **What enqueues the key**
  * - The last minimum of a deferred key is removed, and no request is in flight.
@@ -436,7 +436,7 @@ export class ReadYourWrites {
 
   /**
    * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists.
-   * While the server refuses the watch, drops minimums that are far overdue.
+   * While the kind is unavailable, drops minimums that are far overdue.
    */
   #replaceIfOverdue(watch: WatchMinimums): void {
     watch.timer = undefined;
@@ -467,12 +467,15 @@ export class ReadYourWrites {
 
   #dropExpired(watch: WatchMinimums): void {
     const limitMs = this.#timeoutMs * maxTimeouts;
-    if (watch.informer.refusedForMs(watch.namespace) < limitMs) return;
+    if (watch.informer.unavailableForMs(watch.namespace) < limitMs) return;
     const expired = [...watch.minimums].filter(({ sinceMs }) => performance.now() - sinceMs >= limitMs);
     const [oldest] = expired;
     if (oldest === undefined) return;
     const details = detailsOf(watch, oldest);
-    this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
+    this.#log.warn(
+      details,
+      'the server forbids the watch that delivers our own write, or does not serve the kind: reconciling from a stale cache',
+    );
     for (const minimum of expired) {
       watch.enqueueAtNextList.add(minimum.key);
       this.#removeMinimum(watch, minimum, 'gaveUp');
@@ -480,7 +483,7 @@ export class ReadYourWrites {
   }
 }
 
-/** A minimum is dropped after this many times the timeout, if the server has refused the watch meanwhile. */
+/** A minimum is dropped after this many times the timeout, if the kind has been unavailable meanwhile. */
 const maxTimeouts = 30;
 
 /** Whether the error says that no object with the request's uid, or none at all, has the name. The cache may still hold it. */

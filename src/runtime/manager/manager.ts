@@ -248,7 +248,7 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // The informer calls `reset` at each refusal of a kind that was never listed. After the first list, a missing permission
+    // The informer calls `reset` each time that a request finds a kind unavailable which was never listed. After the first list, a missing permission
     // only makes the process unready: it may come back.
     const reset = (): void => {
       const isStarting = !stopping.aborted && !informer.hasSynced;

@@ -320,7 +320,7 @@ function describeEndOfDeferral({ how, kind }: ObservedCause): string {
     case 'reset':
       return `the cache of ${kind} was reset, and may never show its own write`;
     case 'gaveUp':
-      return `it gave up waiting for the cache of ${kind}, whose watch the server refuses`;
+      return `it gave up waiting for the cache of ${kind}, which the server forbids or does not serve`;
   }
 }
 

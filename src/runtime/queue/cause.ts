@@ -17,7 +17,7 @@ export interface ObservedCause {
   readonly type: 'observed';
   /**
    * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), the cache was reset
-   * (`reset`), or the server refuses the watch (`gaveUp`).
+   * (`reset`), or the kind is unavailable (`gaveUp`).
    */
   readonly how: 'observed' | 'answered' | 'reset' | 'gaveUp';
   /** The kind whose cache the key waited for last. Undefined if `how` is `answered`. */

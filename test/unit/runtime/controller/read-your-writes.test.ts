@@ -637,7 +637,7 @@ describe('a write that is not delivered because no watch is open', () => {
   });
 });
 
-describe('an optional kind that the server refuses', () => {
+describe('an optional kind that is unavailable', () => {
   const forbidden = (exchange: Exchange): void => exchange.refuse(403, 'Forbidden');
 
   test('defers no key', async () => {
@@ -674,7 +674,7 @@ describe('an optional kind that the server refuses', () => {
   });
 });
 
-describe('a needed kind that the server refuses', () => {
+describe('a kind that is not optional and becomes unavailable', () => {
   /** Refuses the next watch after the check for a restored server. */
   async function refuseWatch(): Promise<void> {
     parts.end();
@@ -707,7 +707,7 @@ describe('a needed kind that the server refuses', () => {
     await reconciled('a', 2);
     expect(performance.now() - writtenAtMs).toBeGreaterThanOrEqual(600);
     expect(managed.log.messages('warn')).toContain(
-      'the server refuses the watch that delivers our own write: reconciling from a stale cache',
+      'the server forbids the watch that delivers our own write, or does not serve the kind: reconciling from a stale cache',
     );
   });
 });
@@ -797,7 +797,7 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
     namespaces: undefined,
     observe: () => () => {},
     coverage: () => 'watched',
-    refusedForMs: () => 0,
+    unavailableForMs: () => 0,
     store: new Store<Part>(),
     hasReached: () => false,
     replaceWatch: () => {
