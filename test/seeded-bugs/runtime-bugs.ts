@@ -96,8 +96,8 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: a new generation is not noticed',
     file: 'runtime/controller/predicates.ts',
-    find: '  delta.object.metadata.generation !== delta.previous.metadata.generation ||\n',
-    replace: '',
+    find: '  delta.object.metadata.generation !== delta.previous.metadata.generation;\n',
+    replace: '  false;\n',
     plans: { mutate: ['PostgresWriter/age'] },
   },
   {

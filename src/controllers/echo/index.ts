@@ -5,9 +5,9 @@ import {
   controllerOf,
   keyOf,
   type Manager,
-  ownsByName,
   predicates,
   watches,
+  watchesByName,
 } from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
@@ -27,7 +27,7 @@ export function addEchoController(
   const jobs = manager.informer(Job, scope);
   const pods = manager.informer(Pod, podInformer(options));
   const deletedJobs = new DeletedJobs();
-  const byJob = ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {
+  const jobWatch = watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {
     observe: (echo, delta) => deletedJobs.observe(echo, delta),
   });
   const podProblems = watches(
@@ -35,7 +35,7 @@ export function addEchoController(
     ({ object }) => {
       const controller = controllerOf(object);
       if (controller?.kind !== Job.kind) return [];
-      return byJob.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
+      return jobWatch.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
     },
     { predicate: affectsPodProblem },
   );
@@ -49,7 +49,7 @@ export function addEchoController(
     pod,
   });
   manager.controller(Echo, {
-    watches: [byJob, podProblems],
+    watches: [jobWatch, podProblems],
     // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
     workers,

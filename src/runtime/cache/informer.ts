@@ -115,7 +115,10 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   readonly optional?: boolean;
 }
 
-/** The reflector and store of a kind, shared by everyone who watches it. Has one reflector per namespace it is limited to. */
+/**
+ * The store of a kind, and its reflectors: one, or one per namespace that it is limited to (a partition). Shared by everyone who watches
+ * the kind.
+ */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;
   /** The namespaces that it is limited to. Undefined: all. */

@@ -38,12 +38,14 @@ import {
 export interface ReconcileContext {
   /**
    * Aborts its requests with `signal`. The response to each write or `get` of an object that the controller's informers watch sets a
-   * minimum: the key is reconciled again only after the cache has observed it. Exceptions: a reset, a refused watch.
+   * minimum: the key is reconciled again only after the cache has observed it, unless the cache can no longer reach that version (etcd was
+   * restored, the kind is unavailable); see {@link ReadYourWrites}.
    */
   readonly client: Client;
   /**
-   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is lost, the
-   * requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the elector's fence.
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Once it is aborted, return at once. When the
+   * Lease is lost, the requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the
+   * elector's fence.
    */
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
@@ -57,7 +59,7 @@ export interface FailedReconciles {
   readonly count: number;
   /** When the first one ended. */
   readonly since: Date;
-  /** The error of the last one, if it exceeded its time limit. By then its client could send nothing more. */
+  /** The error of the last one, if it exceeded its time limit. It could not report itself: its client was aborted. The next reconcile reports it. */
   readonly timeout?: unknown;
 }
 
@@ -394,7 +396,7 @@ export class Controller<T extends KubeObject> {
   ): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // The object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
+      // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
       // of a child elsewhere does not delete this object: that error is retried.
       this.#queue.forget(key);
       return { outcome: 'success' };

@@ -123,7 +123,7 @@ export type OwnedKinds<Children extends readonly KubeObject[]> = {
   readonly [I in keyof Children]: Kind<Children[I]> | OwnedKind<Children[I]>;
 };
 
-/** Options of {@link ownsByName}. */
+/** Options of {@link watchesByName}. */
 export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
   /**
    * Called for each owner of a changed child, before the owner's key is enqueued, to record what the store does not keep,
@@ -145,9 +145,9 @@ export interface NamedChildren<Owner extends KubeObject> extends Watch {
  * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
  * @throws RangeError if these owners already have such a watch for this kind of child.
  *
- * @example watches: [ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
+ * @example watches: [watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
  */
-export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
+export function watchesByName<Owner extends KubeObject, Child extends KubeObject>(
   owners: Pick<Informer<Owner>, 'addIndex' | 'store'>,
   child: Kind<Child>,
   childKeys: (owner: Owner) => readonly ObjectKey[],

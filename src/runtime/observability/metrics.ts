@@ -35,7 +35,7 @@ export type ReconcileFailure = 'terminal' | 'panic' | 'timeout';
 /** Receives the start and the end of each reconcile of a controller. */
 export interface ReconcileObserver {
   started(): void;
-  /** @param failure may be present with any outcome: present only with the outcome `error`. */
+  /** @param failure only with the outcome `error`; undefined for an ordinary error. */
   finished(outcome: ReconcileOutcome, seconds: number, failure?: ReconcileFailure): void;
   /** A reconcile has ended that followed an event of a watch. @param seconds since the earliest such event. */
   followedEvent?(seconds: number): void;
