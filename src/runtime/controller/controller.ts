@@ -360,7 +360,7 @@ export class Controller<T extends KubeObject> {
       isCached: object !== undefined,
       isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
-      awaited: this.#readYourWrites.unobserved(id),
+      awaited: this.#readYourWrites.awaitedWrites(id),
     };
   }
 
