@@ -7,17 +7,17 @@ import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/i
 import type {
   ControllerKeyState,
   ControllerObserver,
+  FailureKind,
   Logger,
   Metrics,
   OperatorObserver,
-  ReconcileFailure,
   ReconcileObserver,
-  ReconcileOutcome,
+  ResultLabel,
   UnfinishedKey,
 } from '../observability/index.ts';
 import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
-import { EventCauses } from './event-causes.ts';
+import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
@@ -255,7 +255,7 @@ export class Controller<T extends KubeObject> {
   #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
     const { predicate } = options;
     const tracksCauses = this.#observer !== undefined;
-    const causes = tracksCauses ? new EventCauses(kind.kind, this.#informer.trackWriters()) : undefined;
+    const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackWriters()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
@@ -322,23 +322,23 @@ export class Controller<T extends KubeObject> {
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     /** What `reconcile` threw, or the error of its result `retry`. */
-    let failure: unknown;
+    let error: unknown;
     const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
       if (timer?.timedOut()) throw signal.reason;
-      if (result.type === 'retry') failure = result.error;
+      if (result.type === 'retry') error = result.error;
       end = this.#handleResult(key, result, log);
-    } catch (error) {
-      failure = error;
-      end = this.#handleError(key, error, log, { signal, timedOut: timer?.timedOut() ?? false });
+    } catch (thrown) {
+      error = thrown;
+      end = this.#handleError(key, thrown, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
       timer?.stop();
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, failure, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
+      trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }
 
@@ -432,8 +432,8 @@ const ownedWatch = (owner: Kind, child: Kind | OwnedKind): Watch =>
   'plural' in child ? owns(owner, child) : owns(owner, child.kind, child);
 
 interface ReconcileEnd {
-  readonly outcome: ReconcileOutcome;
-  readonly failure?: ReconcileFailure;
+  readonly outcome: ResultLabel;
+  readonly failure?: FailureKind;
 }
 
 const asError = (thrown: unknown): Error =>

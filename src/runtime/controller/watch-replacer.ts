@@ -86,7 +86,8 @@ export class WatchReplacer {
     watchReplaced(resourceName(this.#informer.kind));
     if (wasReplaced) return;
     this.#replacedFor = oldest;
-    log.warn(this.#detailsOf(oldest), 'the watch has not delivered our own write: replacing the watch');
+    const details = this.#detailsOf(oldest);
+    log.warn(details, 'the watch has not delivered our own write: replacing the watch');
   }
 
   /** Returns whether the watch was replaced. */
@@ -110,8 +111,9 @@ export class WatchReplacer {
     const expired = [...this.#minimums].filter(({ sinceMs }) => performance.now() - sinceMs >= limitMs);
     const [oldest] = expired;
     if (oldest === undefined) return;
+    const details = this.#detailsOf(oldest);
     log.warn(
-      this.#detailsOf(oldest),
+      details,
       'the server forbids the watch that delivers our own write, or does not serve the kind: reconciling from a stale cache',
     );
     expired.forEach(this.#giveUp);

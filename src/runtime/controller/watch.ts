@@ -10,7 +10,7 @@ import {
   versionedResource,
 } from '../kind/index.ts';
 import type { Cause, Priority } from '../queue/index.ts';
-import { EventCauses } from './event-causes.ts';
+import { DeltaCauses } from './delta-causes.ts';
 import type { Predicate } from './predicate.ts';
 
 /** Returns the manager's shared informer of a kind. */
@@ -67,7 +67,7 @@ export function watches<T extends KubeObject>(
   return {
     attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = tracksCauses ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const enqueueOptions = enqueueOptionsOf(origin);

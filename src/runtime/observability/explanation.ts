@@ -286,7 +286,7 @@ function describeCauses({ cause, furtherCauses, furtherAdds, retries }: Recorded
 /** Why a key was enqueued, in words. */
 function describeCause(cause: Cause | undefined, retries: number): string {
   switch (cause?.type) {
-    case 'event': {
+    case 'delta': {
       const paths = cause.paths.length === 0 ? '' : ` (${cause.paths.join(', ')})`;
       const by = cause.by === undefined ? '' : ` by ${cause.by}`;
       return `${cause.kind} ${cause.change}${paths}${by}${cause.origin === 'list' ? ', found by a list' : ''}`;

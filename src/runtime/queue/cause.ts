@@ -1,6 +1,6 @@
 /** A change of an object that enqueued a key. */
-export interface EventCause {
-  readonly type: 'event';
+export interface DeltaCause {
+  readonly type: 'delta';
   /** The kind of the changed object, which may be a child. */
   readonly kind: string;
   readonly change: 'added' | 'modified' | 'deleted';
@@ -34,7 +34,7 @@ export interface PlainCause {
 }
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
-export type Cause = EventCause | ObservedCause | PlainCause;
+export type Cause = DeltaCause | ObservedCause | PlainCause;
 
 /** How many causes of one key are kept. */
 export const maxCauses = 4;
