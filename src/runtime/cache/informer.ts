@@ -425,6 +425,7 @@ export class Informer<T extends KubeObject> {
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
     this.#fieldOwners?.clear();
+    // All of this is synchronous: a key that a handler has enqueued is not dequeued before its minimums are removed.
     this.#notifyProgressed(partition.namespace);
   }
 
