@@ -39,10 +39,10 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   echo: {
     kind: Echo,
     permissions: echoPermissions,
-    add: async ({ manager, events }, config) => {
+    add: async ({ manager, events, applier }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
       const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
-      addEchoController(manager, { events, pod, ...sharedOptions(config) });
+      addEchoController(manager, { events, applier, pod, ...sharedOptions(config) });
       return undefined;
     },
   },

@@ -38,7 +38,7 @@ export interface RunOptions {
 
 /**
  * Runs the operator until the signal is aborted. With leader election it waits for the Lease first; then it starts the
- * informers, then the workers.
+ * informers, then the workers. A warm standby starts the informers while it waits.
  *
  * @throws ConfigError for settings that contradict each other and for ports that are in use; ConnectionError if no API
  *   server is configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in

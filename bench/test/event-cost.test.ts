@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { addEchoController } from '../../src/controllers/echo/index.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import { EventRecorder, Manager } from '../../src/runtime/index.ts';
+import { Applier, EventRecorder, Manager } from '../../src/runtime/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
@@ -32,7 +32,8 @@ test('the operator handles all changes of Echos that need no write, without a re
   const client = new HttpClient(transport, 'test');
   const events = new EventRecorder({ client, controller: 'mmontes.io/test', instance: 'test', log });
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
-  addEchoController(manager, { events, pod: podSettings, workers: 4, resyncEveryMs: 600_000 });
+  const applier = new Applier({ fieldManager: 'test' });
+  addEchoController(manager, { applier, events, pod: podSettings, workers: 4, resyncEveryMs: 600_000 });
   const stop = new AbortController();
   const running = manager.run(stop.signal);
   cleanUps.push(async () => {

@@ -35,9 +35,26 @@ export function problemAmong(pods: Iterable<Pod>): string | undefined {
 const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number =>
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
-/** True if {@link podProblem} has changed. */
+/**
+ * How long until the first of these pods is overdue, in milliseconds, for the requeue of its owner: no event tells that. Undefined if none
+ * will be.
+ *
+ * @param nowMs milliseconds since 1970.
+ */
+export function untilOverdueMs(pods: Iterable<Pod>, nowMs = Date.now()): number | undefined {
+  const delaysMs = [...pods].map(({ metadata: { deletionTimestamp } }) =>
+    deletionTimestamp === undefined ? 0 : overdueAfterMs(deletionTimestamp) + 1 - nowMs,
+  );
+  const next = Math.min(...delaysMs.filter((delayMs) => delayMs > 0));
+  return Number.isFinite(next) ? next : undefined;
+}
+
+/** True if {@link podProblem} has changed, or the pod begins or ends to terminate: see {@link untilOverdueMs}. */
 export const affectsPodProblem: Predicate<Pod> = (delta) =>
-  podProblem(delta.object) !== (delta.type === 'modified' ? podProblem(delta.previous) : undefined);
+  finalProblem(delta.object) !== (delta.type === 'modified' ? finalProblem(delta.previous) : undefined);
+
+/** The problem if the pod never changes again. It does not depend on the clock, as the result of a predicate must not. */
+const finalProblem = (pod: Pod): string | undefined => podProblem(pod, Number.POSITIVE_INFINITY);
 
 /** True if the pod became ready or unready. A ready pod that is added or deleted counts too. */
 export const affectsPodReadiness: Predicate<Pod> = (delta) =>
@@ -49,12 +66,13 @@ export const affectsPodReadiness: Predicate<Pod> = (delta) =>
  */
 const terminationSlackMs = 60_000;
 
+const overdueAfterMs = (deletionTimestamp: string): number => Date.parse(deletionTimestamp) + terminationSlackMs;
+
 function problemOf(pod: Pod, nowMs: number): string | undefined {
   const { metadata, status } = pod;
   const { deletionTimestamp } = metadata;
   if (deletionTimestamp !== undefined) {
-    const isOverdue = nowMs > Date.parse(deletionTimestamp) + terminationSlackMs;
-    return isOverdue ? `still terminating since ${deletionTimestamp}` : undefined;
+    return nowMs > overdueAfterMs(deletionTimestamp) ? `still terminating since ${deletionTimestamp}` : undefined;
   }
   if (status?.phase === 'Succeeded' || isReady(pod)) return undefined;
   // The pod was evicted, or the kubelet refused it.
@@ -136,7 +154,7 @@ export const podInformer = (settings: Pick<ControllerSettings, 'namespaces'>): I
 export function keepReadFields(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const cost = metadata.annotations?.[deletionCostAnnotation];
-  const hasProblem = podProblem(pod) !== undefined;
+  const hasProblem = metadata.deletionTimestamp === undefined && podProblem(pod) !== undefined;
   const conditions = status?.conditions?.filter(
     ({ type, status: is }) => type === 'Ready' || (type === 'PodScheduled' && is === 'False'),
   );

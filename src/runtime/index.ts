@@ -1,12 +1,12 @@
 /**
  * `@echoperator/runtime`: a Kubernetes controller runtime for TypeScript.
  *
- * The terms, in the order in which a change travels (`docs/concepts.md` defines them in the same words):
+ * The terms, in the order in which a change travels (those of `docs/concepts.md` in the same words):
  * - **Kind**: a resource type. `defineKind` declares a custom one: type, schema, CRD and printer columns.
  * - **Client**: reads and writes objects at the API server, typed by kind.
  * - **Reflector**: lists and watches a kind, and keeps a store equal to the API server.
  * - **Store**: the cached objects of one kind, by key and by index. Read-only for reconcilers.
- * - **Informer**: a reflector and its store, shared by all controllers. It passes each change to its handlers.
+ * - **Informer**: a store and its reflectors: one, or one per namespace (a *partition*). Shared by all controllers. It passes each change to its handlers.
  * - **Delta**: one change in a store: added, modified, deleted.
  * - **Predicate**: decides whether a delta matters to a controller. See `predicates`.
  * - **Key**: namespace and name of an object. Deltas become keys; a reconciler gets a key, not a delta.
@@ -38,7 +38,7 @@ export { patchStatus } from './controller/patch-status.ts';
 export type { Predicate } from './controller/predicate.ts';
 export * as predicates from './controller/predicates.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
-export { ownsByName, watches } from './controller/watch.ts';
+export { watches, watchesByName } from './controller/watch.ts';
 export { type Condition, findCondition, setCondition } from './kind/condition.ts';
 export { customResourceDefinition } from './kind/custom-resource-definition.ts';
 export { type CustomKind, defineKind } from './kind/define-kind.ts';

@@ -19,7 +19,7 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'Echo: a deleted Job is not noticed',
     file: 'controllers/echo/index.ts',
-    find: 'watches: [byJob, podProblems],',
+    find: 'watches: [jobWatch, podProblems],',
     replace: 'watches: [podProblems],',
     plans: { perturb: ['echo/job-deleted write 1 unsent'] },
   },
@@ -33,7 +33,7 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'ScheduledEcho: a deleted CronJob is not noticed',
     file: 'controllers/scheduled-echo/index.ts',
-    find: 'watches: [byCronJob, podProblems],',
+    find: 'watches: [cronJobWatch, podProblems],',
     replace: 'watches: [podProblems],',
     plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
   },
@@ -89,7 +89,7 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'BookStore: a changed Deployment is not noticed',
     file: 'controllers/book-store/index.ts',
-    find: 'ownsByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),',
+    find: 'watchesByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),',
     replace: '',
     plans: { perturb: ['book-store/deployment-edited write 1 unsent'] },
   },

@@ -13,10 +13,11 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
+import { untilOverdueMs } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { claimsOfDatabase } from './claims.ts';
-import { reconcileDatabase } from './database.ts';
+import { minOf, reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
 import {
@@ -96,7 +97,10 @@ export class BookStoreReconciler {
     const options = { ...this.#options, applier, client, recordEvent, allClaims };
     const database = await reconcileDatabase(bookStore, spec, options);
     const app = await reconcileApp(bookStore, spec, database.serviceTaken, options);
-    return outcomeOf(bookStore, spec, app, database);
+    const outcome = outcomeOf(bookStore, spec, app, database);
+    const { appPods, pods } = this.#options;
+    const allPods = [...appPods(bookStore), ...pods.byOwner(database.statefulSet?.metadata.uid ?? '')];
+    return { ...outcome, requeueAfterMs: minOf(outcome.requeueAfterMs, untilOverdueMs(allPods)) };
   }
 
   /** The applier, with an Event for each child that it creates or changes. */

@@ -222,7 +222,8 @@ const notChecked = (
 /** When to set the request of a claim again if a webhook has changed it. */
 const requestRetryMs = 60_000;
 
-const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
+/** The shortest of the delays that are defined. */
+export const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
   const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
   return defined.length === 0 ? undefined : Math.min(...defined);
 };

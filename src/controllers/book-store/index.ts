@@ -19,9 +19,9 @@ import {
   keyOf,
   keyString,
   type Manager,
-  ownsByName,
   predicates,
   watches,
+  watchesByName,
 } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
@@ -73,15 +73,15 @@ export function addBookStoreController(
     applier,
     events,
   });
-  const ownsStatefulSet = ownsByName(bookStores, StatefulSet, (bookStore) => [statefulSetKey(bookStore)]);
+  const statefulSetWatch = watchesByName(bookStores, StatefulSet, (bookStore) => [statefulSetKey(bookStore)]);
   manager.controller(BookStore, {
     watches: [
-      ownsByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
-      ownsStatefulSet,
-      ownsByName(bookStores, Service, serviceKeys),
+      watchesByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
+      statefulSetWatch,
+      watchesByName(bookStores, Service, serviceKeys),
       watches(PersistentVolumeClaim, ({ object: claim }) => {
         const statefulSet = statefulSetOfClaim(claim);
-        return statefulSet === undefined ? [] : ownsStatefulSet.ownersOf(statefulSet).map(keyOf);
+        return statefulSet === undefined ? [] : statefulSetWatch.ownersOf(statefulSet).map(keyOf);
       }),
       watches(
         Pod,

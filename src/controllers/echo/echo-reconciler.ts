@@ -1,6 +1,7 @@
 import { Echo } from '../../api/index.ts';
 import { currentReady, isCurrent, missingField } from '../../runtime/controller/index.ts';
 import {
+  type Applier,
   defineReasons,
   deleteIfPresent,
   done,
@@ -17,7 +18,7 @@ import {
 } from '../../runtime/index.ts';
 import { Job, type Pod } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { problemAmong } from '../pods.ts';
+import { problemAmong, untilOverdueMs } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
 import { serverMessage } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
@@ -64,6 +65,7 @@ export interface EchoReconcilerOptions {
   readonly jobs: ReadonlyStore<Job>;
   readonly pods: ReadonlyStore<Pod>;
   readonly deletedJobs: DeletedJobs;
+  readonly applier: Pick<Applier, 'createOnce'>;
   readonly events: EventRecorder;
   /** Settings of the pods that print. */
   readonly pod: PrintPodSettings;
@@ -89,8 +91,8 @@ export class EchoReconciler {
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const echo = this.#options.echos.get(key);
-    // The garbage collector deletes the Job with its owner.
     if (echo === undefined) this.#options.deletedJobs.forget(jobKeyOf(key));
+    // The garbage collector deletes the Job with its owner.
     if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
     return this.#reporter.reconcile(echo, context, () => this.#reconcileJob(echo, context));
   }
@@ -104,32 +106,41 @@ export class EchoReconciler {
       return printedOutcome(echo.status.jobName ?? jobKey.name);
     }
     const job = this.#options.jobs.get(jobKey);
-    if (job === undefined) return this.#create(echo, jobKey, context);
+    return job === undefined ? this.#create(echo, jobKey, context) : this.#reconcileExisting(echo, job, context);
+  }
+
+  async #reconcileExisting(echo: Echo, job: Job, context: ReconcileContext): Promise<EchoOutcome | undefined> {
     if (!isControlledBy(job, echo)) {
       const taken = { reason: 'JobNameTaken', advice: 'delete it, or give the Echo another name' } as const;
       const { reason, message } = nameTaken({ kind: Echo, object: echo }, { kind: Job, holder: job }, taken);
       return waitingOutcome(echo, reason, message);
     }
     if (!isOfCurrentGeneration(job, echo)) return this.#deleteOutdatedJob(echo, job, context);
-    return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));
+    const pods = [...this.#options.pods.byOwner(job.metadata.uid)];
+    return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
   }
 
   async #create(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<EchoOutcome | undefined> {
     const deleted = this.#options.deletedJobs.get(echo, jobKey);
     if (deleted !== undefined) {
       if (jobPhase(deleted) === 'Succeeded') return outcomeOf(echo, deleted);
+      // The Job may be gone because the Echo was deleted, which our watch has not shown yet.
       if (!(await isCurrent(context.client, Echo, echo))) return undefined;
     }
-    // AlreadyExists means that the store is stale: the error is retried, and the store then holds the Job.
-    const job = await context.client.create(Job, echoJob(echo, this.#options.pod));
+    const { applier, jobs: store, pod } = this.#options;
+    const applied = await applier.createOnce(Job, echoJob(echo, pod), { client: context.client, store });
+    if (applied.type !== 'created') {
+      const existing = applied.type === 'nameTaken' ? applied.holder : applied.object;
+      return this.#reconcileExisting(echo, existing, context);
+    }
     if (hadJob(echo)) {
       const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
       this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
     }
-    return outcomeOf(echo, job);
+    return outcomeOf(echo, applied.object);
   }
 
-  /** The DELETED event of the Job enqueues the key, which then creates the new Job: the two never run at the same time. */
+  /** The DELETED event of the Job enqueues the key, whose reconcile creates the new Job: the two never run at the same time. */
   async #deleteOutdatedJob(echo: Echo, job: Job, { client }: ReconcileContext): Promise<EchoOutcome | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {

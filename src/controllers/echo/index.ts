@@ -1,6 +1,14 @@
 /** Echo: a Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
-import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
+import {
+  type Applier,
+  controllerOf,
+  keyOf,
+  type Manager,
+  predicates,
+  watches,
+  watchesByName,
+} from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { affectsPodProblem, podInformer } from '../pods.ts';
@@ -11,15 +19,15 @@ import { EchoReconciler } from './echo-reconciler.ts';
 /** Adds the Echo controller to a manager. */
 export function addEchoController(
   manager: Manager,
-  options: ControllerSettings & { readonly pod: PrintPodSettings },
+  options: ControllerSettings & { readonly applier: Applier; readonly pod: PrintPodSettings },
 ): void {
-  const { events, pod, workers, resyncEveryMs } = options;
+  const { applier, events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(Echo, scope);
   const jobs = manager.informer(Job, scope);
   const pods = manager.informer(Pod, podInformer(options));
   const deletedJobs = new DeletedJobs();
-  const byJob = ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {
+  const jobWatch = watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {
     observe: (echo, delta) => deletedJobs.observe(echo, delta),
   });
   const podProblems = watches(
@@ -27,7 +35,7 @@ export function addEchoController(
     ({ object }) => {
       const controller = controllerOf(object);
       if (controller?.kind !== Job.kind) return [];
-      return byJob.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
+      return jobWatch.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
     },
     { predicate: affectsPodProblem },
   );
@@ -36,11 +44,12 @@ export function addEchoController(
     jobs: jobs.store,
     pods: pods.store,
     deletedJobs,
+    applier,
     events,
     pod,
   });
   manager.controller(Echo, {
-    watches: [byJob, podProblems],
+    watches: [jobWatch, podProblems],
     // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
     workers,

@@ -5,9 +5,9 @@ import {
   controllerOf,
   keyOf,
   type Manager,
-  ownsByName,
   predicates,
   watches,
+  watchesByName,
 } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
@@ -30,12 +30,12 @@ export function addScheduledEchoController(
   const cronJobs = manager.informer(CronJob, scope);
   const pods = manager.informer(Pod, podInformer(options));
   cronJobs.addIndex(byActiveJob, (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid));
-  const byCronJob = ownsByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
+  const cronJobWatch = watchesByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
   const podProblems = watches(
     Pod,
     ({ object }) => {
       const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(object)?.uid ?? '')];
-      return owners.flatMap((cronJob) => byCronJob.ownersOf(keyOf(cronJob)).map(keyOf));
+      return owners.flatMap((cronJob) => cronJobWatch.ownersOf(keyOf(cronJob)).map(keyOf));
     },
     { predicate: affectsPodProblem },
   );
@@ -48,7 +48,7 @@ export function addScheduledEchoController(
     pod,
   });
   manager.controller(ScheduledEcho, {
-    watches: [byCronJob, podProblems],
+    watches: [cronJobWatch, podProblems],
     predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,

@@ -19,7 +19,7 @@ import {
 } from '../../runtime/index.ts';
 import { CronJob, type Pod } from '../../runtime/kinds/index.ts';
 import { beingDeleted, nameTaken } from '../name-taken.ts';
-import { problemAmong } from '../pods.ts';
+import { problemAmong, untilOverdueMs } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
 import { serverMessage } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';
@@ -138,14 +138,18 @@ export class ScheduledEchoReconciler {
     const { name } = cronJob.metadata;
     const { schedule, timeZone, suspend } = echo.spec;
     const status = statusOf(echo, cronJob);
-    const problem = problemAmong(activeJobs(cronJob).flatMap(({ uid = '' }) => [...this.#options.pods.byOwner(uid)]));
+    const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => [...this.#options.pods.byOwner(uid)]);
+    const problem = problemAmong(pods);
+    const requeueAfterMs = untilOverdueMs(pods);
     const suffix = problem === undefined ? '' : `; ${problem}`;
-    if (suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended${suffix}`, status };
+    if (suspend)
+      return { reason: 'Suspended', message: `CronJob ${name} is suspended${suffix}`, status, requeueAfterMs };
     const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
     return {
       reason: 'Scheduled',
       message: `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
       status,
+      requeueAfterMs,
     };
   }
 

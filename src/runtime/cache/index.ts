@@ -13,7 +13,7 @@ export {
   type DeltaOrigin,
   Informer,
   type InformerOptions,
-  type MissingPermission,
+  type Unavailability,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
 export type { ReflectorOptions, ReplaceWatchOptions, WatchReplacement } from './reflector.ts';

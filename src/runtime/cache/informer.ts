@@ -36,7 +36,7 @@ export type AnyInformer = Pick<
   | 'coverage'
   | 'replaceWatch'
   | 'isDefective'
-  | 'refusedForMs'
+  | 'unavailableForMs'
   | 'missingPermission'
 >;
 
@@ -56,7 +56,7 @@ export interface CacheObserver {
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
    * The cache may never reach resourceVersions of earlier responses. Causes: etcd was restored from a backup, the informer stopped, or the
-   * server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
+   * kind is unavailable and optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }
@@ -66,7 +66,7 @@ export interface CacheObserver {
  *
  * - `watched`: the watch will deliver it. The object is in scope, or the store holds it and will see it leave the scope.
  * - `unlisted`: only the next list shows what was written. The object is in scope, but the informer does not run, has not listed, or the
- *   server refuses its optional kind.
+ *   optional kind is unavailable.
  * - `outOfScope`: neither.
  */
 export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
@@ -80,18 +80,18 @@ export interface CacheStatistics {
   readonly failedWatches: number;
   /**
    * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run, and
-   * while the server refuses an optional kind.
+   * while an optional kind is unavailable.
    */
   readonly unconfirmedForMs: number | undefined;
 }
 
-/** A permission that an informer lacks. */
-export interface MissingPermission {
+/** The kind is unavailable to an informer: the server forbids to list or watch it (403), or does not serve it (404). */
+export interface Unavailability {
   readonly verb: 'list' | 'watch';
   /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
-  /** When the server first and last refused, by `performance.now`, with no other response in between. */
+  /** When the server first and last said so, by `performance.now`, with no other response in between. */
   readonly sinceMs: number;
   readonly lastMs: number;
 }
@@ -108,14 +108,17 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced. It keeps the
+   * The kind may be unavailable. Meanwhile the informer counts as synced. It keeps the
    * objects that it has (none, if it was never listed), and retries at least once a minute. Default false: the informer syncs when the
-   * kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five minutes for their writes.
+   * kind can be listed. If it is unavailable later, the manager is not ready, and keys wait up to five minutes for their writes.
    */
   readonly optional?: boolean;
 }
 
-/** The reflector and store of a kind, shared by everyone who watches it. Has one reflector per namespace it is limited to. */
+/**
+ * The store of a kind, and its reflectors: one, or one per namespace that it is limited to (a partition). Shared by everyone who watches
+ * the kind.
+ */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;
   /** The namespaces that it is limited to. Undefined: all. */
@@ -163,7 +166,7 @@ export class Informer<T extends KubeObject> {
     return this.#store;
   }
 
-  /** Whether each partition has been listed once, or is optional and refused: the store may be empty. */
+  /** Whether each partition has been listed once, or its optional kind is unavailable: the store may be empty. */
   get hasSynced(): boolean {
     return this.#unsynced === 0;
   }
@@ -181,7 +184,9 @@ export class Informer<T extends KubeObject> {
     const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
     const total = (count: (progress: ReflectorProgress) => number): number =>
       all.reduce((sum, progress) => sum + count(progress), 0);
-    const needed = [...this.#partitions.values()].filter(({ refusal }) => !(this.#options.optional && refusal));
+    const needed = [...this.#partitions.values()].filter(
+      ({ unavailability }) => !(this.#options.optional && unavailability),
+    );
     const confirmed = needed
       .map(({ reflector }) => reflector.progress.confirmedAtMs)
       .filter((timeMs) => timeMs !== undefined);
@@ -194,7 +199,7 @@ export class Informer<T extends KubeObject> {
     };
   }
 
-  /** Resolves once each partition has been listed, or is optional and refused: the store may be empty. */
+  /** Resolves once each partition has been listed, or its optional kind is unavailable: the store may be empty. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
@@ -203,12 +208,11 @@ export class Informer<T extends KubeObject> {
    * The permission that keeps the informer from syncing or its store up to date, if the server has denied every request for
    * at least `forMs` milliseconds. Undefined for an optional kind.
    */
-  missingPermission(forMs: number): MissingPermission | undefined {
+  missingPermission(forMs: number): Unavailability | undefined {
     if (this.#options.optional) return undefined;
-    const refusals = [...this.#partitions.values()].map(({ refusal }) => refusal);
-    return refusals.find(
-      (refusal) => refusal && isForbidden(refusal.error) && refusal.lastMs - refusal.sinceMs >= forMs,
-    );
+    return [...this.#partitions.values()]
+      .map(({ unavailability }) => unavailability)
+      .find((found) => found && isForbidden(found.error) && found.lastMs - found.sinceMs >= forMs);
   }
 
   /** @throws RangeError if the name is taken. */
@@ -262,10 +266,10 @@ export class Informer<T extends KubeObject> {
     return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? 'noWatch';
   }
 
-  /** For how long the server has refused every list and watch (of this namespace, if the informer is limited to some), in milliseconds. */
-  refusedForMs(namespace?: string): number {
-    const refusal = this.#partitions.get(namespace ?? '')?.refusal;
-    return refusal === undefined ? 0 : performance.now() - refusal.sinceMs;
+  /** For how long the kind has been unavailable (in this namespace, if the informer is limited to some), in milliseconds. */
+  unavailableForMs(namespace?: string): number {
+    const { sinceMs } = this.#partitions.get(namespace ?? '')?.unavailability ?? {};
+    return sinceMs === undefined ? 0 : performance.now() - sinceMs;
   }
 
   /** Whether the informer observes a write that resulted in this object. */
@@ -274,7 +278,7 @@ export class Informer<T extends KubeObject> {
     if (!isInScope) return 'outOfScope';
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
     const isListed = this.#isRunning && partition?.resourceVersion !== undefined;
-    return isListed && !(this.#options.optional && partition.refusal !== undefined) ? 'watched' : 'unlisted';
+    return isListed && !(this.#options.optional && partition.unavailability !== undefined) ? 'watched' : 'unlisted';
   }
 
   /**
@@ -320,9 +324,9 @@ export class Informer<T extends KubeObject> {
         this.#apply(partition, events);
         partition.isDefective = false;
       },
-      onRefused: (error, verb) => this.#refused(partition, error, verb),
-      onNotRefused: () => {
-        partition.refusal = undefined;
+      onUnavailable: (error, verb) => this.#setUnavailable(partition, error, verb),
+      onAvailable: () => {
+        partition.unavailability = undefined;
       },
       onDefect: () => {
         partition.isDefective = true;
@@ -348,7 +352,7 @@ export class Informer<T extends KubeObject> {
       reflector,
       resourceVersion: undefined,
       hasSynced: false,
-      refusal: undefined,
+      unavailability: undefined,
       isDefective: false,
     };
     return partition;
@@ -396,11 +400,12 @@ export class Informer<T extends KubeObject> {
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #refused(partition: Partition<T>, error: ApiError, verb: 'list' | 'watch'): void {
+  #setUnavailable(partition: Partition<T>, error: ApiError, verb: 'list' | 'watch'): void {
     const lastMs = performance.now();
-    const sinceMs = partition.refusal?.error.code === error.code ? partition.refusal.sinceMs : lastMs;
-    partition.refusal = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
-    // A needed kind that was listed is expected to be served again: observers keep waiting for a while, as after a broken watch.
+    const before = partition.unavailability;
+    const sinceMs = before?.error.code === error.code ? before.sinceMs : lastMs;
+    partition.unavailability = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
+    // A kind that is not `optional` and was listed is expected to be available again: observers keep waiting for a while, as after a broken watch.
     if (this.#options.optional || !partition.hasSynced) this.#reset(partition.namespace);
     if (!this.#options.optional) return;
     this.#markSynced(partition);
@@ -420,6 +425,7 @@ export class Informer<T extends KubeObject> {
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
     this.#fieldOwners?.clear();
+    // All of this is synchronous: a key that a handler has enqueued is not dequeued before its minimums are removed.
     this.#notifyProgressed(partition.namespace);
   }
 
@@ -465,18 +471,14 @@ export class Informer<T extends KubeObject> {
   }
 }
 
-/** A list or watch that the server forbids (403), or whose kind it does not serve (404). */
-type Refusal = MissingPermission;
-
 /** The reflector of one namespace, or of all, and its progress. */
 interface Partition<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   resourceVersion: string | undefined;
-  /** True once a list is complete, or if the kind is optional and refused. */
+  /** True once a list is complete, or if the kind is optional and unavailable. */
   hasSynced: boolean;
-  /** Set while the server refuses to list or watch. */
-  refusal: Refusal | undefined;
+  unavailability: Unavailability | undefined;
   isDefective: boolean;
 }
 

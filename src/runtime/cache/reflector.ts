@@ -38,9 +38,9 @@ export interface ReflectorTarget<T extends KubeObject> {
   /** Takes changes in order. A bookmark only advances the resourceVersion. */
   apply(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind (404) or forbids the request (403). The reflector retries after a pause. */
-  onRefused?(error: ApiError, verb: 'list' | 'watch'): void;
+  onUnavailable?(error: ApiError, verb: 'list' | 'watch'): void;
   /** The server accepted a request, or it failed for another reason. A watch is accepted before its first event. */
-  onNotRefused?(): void;
+  onAvailable?(): void;
   /**
    * A list or watch failed on a programming error. The target is stale until `replace` or `apply` has succeeded; an accepted
    * request is no proof, because the retry may fail on the same event.
@@ -190,7 +190,7 @@ export class Reflector<T extends KubeObject> {
 
   async #runUntil(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // The step changes the state; a refusal is reported with the verb that it tried.
+      // The step changes the state; an error is reported with the verb that it tried.
       const verb = this.#nextVerb();
       try {
         await this.#step(signal);
@@ -235,8 +235,8 @@ export class Reflector<T extends KubeObject> {
 
   async #recover(error: unknown, verb: 'list' | 'watch', signal: AbortSignal): Promise<void> {
     if (error instanceof WatchReplacedError) return;
-    if (isNotServedOrForbidden(error)) this.#target.onRefused?.(error, verb);
-    else this.#target.onNotRefused?.();
+    if (isNotServedOrForbidden(error)) this.#target.onUnavailable?.(error, verb);
+    else this.#target.onAvailable?.();
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
@@ -262,6 +262,7 @@ export class Reflector<T extends KubeObject> {
       // The permission to watch may remain, which is all that a streamed list needed.
       this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
     } else if (state.type === 'list' && isForbidden(error)) {
+      // Pages need the permission to list, a stream only that to watch: stream again.
       this.#brokenStreams = 0;
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
@@ -317,7 +318,7 @@ export class Reflector<T extends KubeObject> {
   async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
     const objects: T[] = [];
     let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
-    this.#target.onNotRefused?.();
+    this.#target.onAvailable?.();
     for (;;) {
       const { continue: token, resourceVersion } = page.metadata;
       if (!token) {
@@ -382,7 +383,7 @@ export class Reflector<T extends KubeObject> {
         wasOpened = true;
         // A streamed list shows nothing before its end.
         if (initial === undefined && !this.#isDefective) this.#confirmedAtMs = performance.now();
-        this.#target.onNotRefused?.();
+        this.#target.onAvailable?.();
         let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;

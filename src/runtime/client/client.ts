@@ -280,7 +280,7 @@ export interface Client {
    */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 
-  /** Observes the reconcile that has this client, if the operator has an observer. */
+  /** Observes the reconcile that has this client, if the operator has an observer. Here because the Applier gets only a client. */
   readonly trace?: ReconcileTrace | undefined;
 
   /** Returns a client that adds this signal and hook to each request, and has this trace. They replace those of an outer scope. */

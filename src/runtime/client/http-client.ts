@@ -58,7 +58,7 @@ export class WatchOverdueError extends Error {
 
 /** The {@link Client} over HTTP. Only its {@link Transport} retries requests. */
 export class HttpClient implements Client {
-  // Not a getter of a private field: an object that inherits from a client, to change some of its methods, has the trace too.
+  // An own property, not a getter of a private field, so that `Object.create(client)` has it too.
   readonly trace: ReconcileTrace | undefined;
   readonly #transport: Transport;
   readonly #fieldManager: string;

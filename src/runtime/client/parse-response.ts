@@ -8,7 +8,7 @@ import { ApiError, type Status } from './api-error.ts';
  * @throws ApiError for a code of 400 and above, and for a body that is not JSON.
  */
 export function parseResponse(request: string, code: number, text: string, retryAfter: string | undefined): unknown {
-  if (code >= 400) throw new ApiError(request, code, parseStatus(code, text), parseRetryAfter(retryAfter));
+  if (code >= 400) throw errorOf(request, code, text, retryAfter);
   try {
     return JSON.parse(text);
   } catch {
@@ -17,6 +17,10 @@ export function parseResponse(request: string, code: number, text: string, retry
     throw new ApiError(request, code, { code, message });
   }
 }
+
+/** The error that a response with a code of 400 or above stands for. Parameters as in {@link parseResponse}. */
+export const errorOf = (request: string, code: number, text: string, retryAfter: string | undefined): ApiError =>
+  new ApiError(request, code, parseStatus(code, text), parseRetryAfter(retryAfter));
 
 /** A proxy responds with HTML or an empty body; its text becomes the message. */
 function parseStatus(code: number, text: string): Status {

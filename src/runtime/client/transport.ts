@@ -7,7 +7,7 @@ import { ConnectionPools } from './connection-pools.ts';
 import { Exchange, type RequestObserver } from './exchange.ts';
 import type { Gate } from './gate.ts';
 import { NoResponseError } from './no-response-error.ts';
-import { parseResponse } from './parse-response.ts';
+import { errorOf } from './parse-response.ts';
 import { Retries } from './retries.ts';
 import { SharedAbortListeners } from './shared-abort-listeners.ts';
 
@@ -137,8 +137,7 @@ export class Transport {
     if (response.statusCode < 400) return response.body;
     const retryAfter = response.headers['retry-after'];
     const text = await response.body.text();
-    parseResponse(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
-    return response.body;
+    throw errorOf(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
   }
 
   #options(request: HttpRequest, authentication: AuthenticationHeaders): Dispatcher.DispatchOptions {

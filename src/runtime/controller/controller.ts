@@ -7,17 +7,17 @@ import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/i
 import type {
   ControllerKeyState,
   ControllerObserver,
+  FailureKind,
   Logger,
   Metrics,
   OperatorObserver,
-  ReconcileFailure,
   ReconcileObserver,
-  ReconcileOutcome,
+  ResultLabel,
   UnfinishedKey,
 } from '../observability/index.ts';
 import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
-import { EventCauses } from './event-causes.ts';
+import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
@@ -38,12 +38,14 @@ import {
 export interface ReconcileContext {
   /**
    * Aborts its requests with `signal`. The response to each write or `get` of an object that the controller's informers watch sets a
-   * minimum: the key is reconciled again only after the cache has observed it. Exceptions: a reset, a refused watch.
+   * minimum: the key is reconciled again only after the cache has observed it, unless the cache can no longer reach that version (etcd was
+   * restored, the kind is unavailable); see {@link ReadYourWrites}.
    */
   readonly client: Client;
   /**
-   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. When the Lease is lost, the
-   * requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the elector's fence.
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Once it is aborted, return at once. When the
+   * Lease is lost, the requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the
+   * elector's fence.
    */
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
@@ -57,7 +59,7 @@ export interface FailedReconciles {
   readonly count: number;
   /** When the first one ended. */
   readonly since: Date;
-  /** The error of the last one, if it exceeded its time limit. By then its client could send nothing more. */
+  /** The error of the last one, if it exceeded its time limit. It could not report itself: its client was aborted. The next reconcile reports it. */
   readonly timeout?: unknown;
 }
 
@@ -253,7 +255,7 @@ export class Controller<T extends KubeObject> {
   #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
     const { predicate } = options;
     const tracksCauses = this.#observer !== undefined;
-    const causes = tracksCauses ? new EventCauses(kind.kind, this.#informer.trackWriters()) : undefined;
+    const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackWriters()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
@@ -320,23 +322,23 @@ export class Controller<T extends KubeObject> {
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     /** What `reconcile` threw, or the error of its result `retry`. */
-    let failure: unknown;
+    let error: unknown;
     const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
       if (timer?.timedOut()) throw signal.reason;
-      if (result.type === 'retry') failure = result.error;
+      if (result.type === 'retry') error = result.error;
       end = this.#handleResult(key, result, log);
-    } catch (error) {
-      failure = error;
-      end = this.#handleError(key, error, log, { signal, timedOut: timer?.timedOut() ?? false });
+    } catch (thrown) {
+      error = thrown;
+      end = this.#handleError(key, thrown, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
       timer?.stop();
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, failure, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
+      trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }
 
@@ -358,7 +360,7 @@ export class Controller<T extends KubeObject> {
       isCached: object !== undefined,
       isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
-      awaited: this.#readYourWrites.unobserved(id),
+      awaited: this.#readYourWrites.awaitedWrites(id),
     };
   }
 
@@ -394,7 +396,7 @@ export class Controller<T extends KubeObject> {
   ): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // The object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
+      // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
       // of a child elsewhere does not delete this object: that error is retried.
       this.#queue.forget(key);
       return { outcome: 'success' };
@@ -430,8 +432,8 @@ const ownedWatch = (owner: Kind, child: Kind | OwnedKind): Watch =>
   'plural' in child ? owns(owner, child) : owns(owner, child.kind, child);
 
 interface ReconcileEnd {
-  readonly outcome: ReconcileOutcome;
-  readonly failure?: ReconcileFailure;
+  readonly outcome: ResultLabel;
+  readonly failure?: FailureKind;
 }
 
 const asError = (thrown: unknown): Error =>

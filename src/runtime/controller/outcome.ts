@@ -153,7 +153,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  *   reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of the process
  *   reads the written status.
  * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and the message names the
- *   last error without its own message; see {@link commonReasons}. A reason that asks a person to act (`Warning`) of the same
+ *   error's type and code (its text may hold a Secret); see {@link commonReasons}. A reason that asks a person to act (`Warning`) of the same
  *   generation stays, and only its message grows. The status is written again only if the error is another. It is never written
  *   for a failure to write it.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
@@ -187,7 +187,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     string,
     { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
   >();
-  /** Not reported again: errors that the status already shows, whose status write failed, or which a status write threw. */
+  /** Errors that need no further report: in the status already, or thrown by a status write. */
   readonly #reported = new WeakSet<object>();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
@@ -214,10 +214,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     }
     try {
       const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
-      return 'type' in outcome ? outcome : await this.report(object, outcome, context);
+      return isResult(outcome) ? outcome : await this.report(object, outcome, context);
     } catch (error) {
-      const isToReport = error instanceof TerminalError || this.#isPersistent(failed);
-      if (isToReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
+      const shouldReport = error instanceof TerminalError || this.#isPersistent(failed);
+      if (shouldReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
       throw error;
     }
   }
@@ -296,6 +296,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const { observedGeneration: _, ...withoutGeneration } = desired;
     const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
     context.client.trace?.reported(outcome.reason);
+    // Again: the object may be one that the reporter has just read, or `report` was called without `reconcile`.
     this.#recordUnanswered(object, context);
     const own = outcome.event === undefined ? [] : [outcome.event];
     const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
@@ -317,15 +318,15 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return this.#now().getTime() - failed.since.getTime() >= reportedAfter.ms;
   }
 
-  /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not tell the error. */
+  /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not name the error. */
   #withFailure(outcome: Outcome<R, T>, { failed }: ReportingContext): AnyOutcome<R, T> {
     const { reason, message, error } = outcome;
-    const isTold = error === undefined || isRefusal(error) || this.#reasons[reason].event === 'Warning';
-    if (isTold || !this.#isPersistent(failed)) return outcome;
+    const statusNamesError = error === undefined || isRefusal(error) || this.#reasons[reason].event === 'Warning';
+    if (statusNamesError || !this.#isPersistent(failed)) return outcome;
     return { ...outcome, reason: 'ReconcileFailed', message: `${failureMessage(error, failed)}; ${message}` };
   }
 
-  /** Reports an error that no outcome tells. If that fails, the next failure tries again. Never throws. */
+  /** Reports an error that no outcome names. If that fails, the next failure tries again. Never throws. */
   async #reportFailure(object: T, error: unknown, context: ReportingContext): Promise<void> {
     if (this.#isReported(error) || error instanceof GateClosedError || isNamespaceTerminating(error)) return;
     this.#markReported(error);
@@ -346,14 +347,14 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /** A reason that asks a person to act is more specific, and still true as far as is known. */
   #failureOutcome({ metadata, status }: T, failure: string): AnyOutcome<R, T> {
     const ready = findCondition(status?.conditions, 'Ready');
-    if (ready === undefined || ready.observedGeneration !== metadata.generation || !this.#isAlarming(ready.reason)) {
+    if (ready === undefined || ready.observedGeneration !== metadata.generation || !this.#isWarning(ready.reason)) {
       return { reason: 'ReconcileFailed', message: failure };
     }
     return { reason: ready.reason, message: `${ready.message.split(besides)[0]}${besides}${failure}` };
   }
 
   /** Whether it is a reason of this kind that asks a person to act. */
-  #isAlarming(reason: string): reason is R {
+  #isWarning(reason: string): reason is R {
     const reasons: Reasons = this.#options.reasons;
     return Object.hasOwn(reasons, reason) && reasons[reason]?.event === 'Warning';
   }
@@ -398,6 +399,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     for (const notice of unanswered.events) this.recordEvent(object, notice, context);
   }
 }
+
+const isResult = (value: Result | Outcome): value is Result => 'type' in value;
 
 /** An outcome of the kind, or of the reporter. */
 type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | CommonReason, T>;

@@ -4,7 +4,8 @@ import type { ReportingObject } from './outcome.ts';
 import type { Predicate } from './predicate.ts';
 
 // Published as `predicates`. A predicate whose name ends in `Changed` filters `modified` only: `added` and `deleted` pass,
-// since there is nothing to compare.
+// since there is nothing to compare. An
+// object that was deleted and created again is two deltas.
 
 /**
  * True if `metadata.generation` changed. The API server raises it when the spec changes, and when an object that has
@@ -14,8 +15,7 @@ import type { Predicate } from './predicate.ts';
 export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
   delta.object.metadata.generation === undefined ||
-  delta.object.metadata.generation !== delta.previous.metadata.generation ||
-  isRecreated(delta);
+  delta.object.metadata.generation !== delta.previous.metadata.generation;
 
 /** True if a label was added, changed or removed. */
 export const labelsChanged: Predicate<KubeObject> = (delta) =>
@@ -72,7 +72,3 @@ export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[])
 export function not<T extends KubeObject>(predicate: Predicate<T>): Predicate<T> {
   return (delta) => !predicate(delta);
 }
-
-/** Whether the object was deleted and created again under its name; the watch may show both as one change. */
-const isRecreated = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
-  delta.object.metadata.uid !== delta.previous.metadata.uid;

@@ -11,19 +11,7 @@ import {
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
 import { type Cause, type ObservedCause, withCause } from '../queue/cause.ts';
-
-/** A write or read by a key's reconcile that a cache has not observed yet. */
-interface Minimum {
-  readonly key: string;
-  /** The namespace and name of the object that was written or read. */
-  readonly object: string;
-  readonly uid: string;
-  /** Undefined for a deletion. */
-  readonly version: string | undefined;
-  /** When it was set, by `performance.now`. */
-  readonly sinceMs: number;
-  readonly isObserved: () => boolean;
-}
+import { type Minimum, type ReplacementOptions, WatchReplacer } from './watch-replacer.ts';
 
 /** A deletion that a response showed. */
 interface Deletion {
@@ -35,21 +23,17 @@ interface Deletion {
   readonly observedAt: 'terminating' | 'gone';
 }
 
-/** One watch of an informer (of one namespace, or the only one), and what it has not observed. */
-interface WatchMinimums {
+/** One partition of an informer (of one namespace, or the only one), and what it has not observed. */
+interface Partition {
   readonly informer: AnyInformer;
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
+  readonly replacer: WatchReplacer;
   /** Keys with a write that no event may show: they are enqueued after the next list. */
   readonly enqueueAtNextList: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
-  timer: NodeJS.Timeout | undefined;
-  /** The minimum for which the watch was last replaced. */
-  replacedFor: Minimum | undefined;
-  /** The minimum for which the watch was last too young to be replaced. */
-  tooYoungFor: Minimum | undefined;
 }
 
 /** A key as it was in the queue. */
@@ -71,16 +55,16 @@ interface Deferral {
 const relist: Cause = { type: 'relist' };
 
 /** @param eventAtMs time of the earliest event that no reconcile has handled yet, by `performance.now`. */
-type Enqueue = (key: string, cause: Cause, eventAtMs: number | undefined) => void;
+type EnqueueAgain = (key: string, cause: Cause, eventAtMs: number | undefined) => void;
 
 /** Options of {@link ReadYourWrites}. */
 export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
-  readonly enqueue: Enqueue;
+  readonly enqueue: EnqueueAgain;
   readonly log: Logger;
   /**
-   * How long a write may stay unobserved before its watch is replaced; if the
-   * server refuses the watch, the key waits 30 times as long. Default 10,000.
+   * How long a write may stay unobserved before its watch is replaced; if the kind is unavailable, the key waits 30 times as long.
+   * Default 10,000.
    */
   readonly timeoutMs?: number | undefined;
   /** Called for each watch that is replaced. */
@@ -103,27 +87,26 @@ export interface ReadYourWritesOptions {
  * **What removes it**
  * - The cache observes it, or a list began after the write.
  * - A reset: the cache may never reach the version.
- * - The API server refuses the watch for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
+ * - The kind is unavailable for 30 times `timeoutMs` (5 minutes, as the expectations of Kubernetes' own controllers).
  *
  * **What bounds the wait**
- * - If a minimum is not observed within `timeoutMs`, the watch is replaced by one that resumes, then by one that lists.
- * - Therefore a key waits for a bounded time, unless list and watch fail with errors other than a refusal.
+ * - If a minimum is not observed within `timeoutMs`, the {@link WatchReplacer} replaces the watch by one that resumes, then by one
+ *   that lists.
+ * - Therefore a key waits for a bounded time, unless list and watch fail with errors other than that.
  *
  * **What enqueues the key**
  * - The last minimum of a deferred key is removed, and no request is in flight.
  * - A list or a reset of a watch on which the key has a minimum; also a list while a write of the key is in flight. An object that
  *   was created and deleted between two lists causes no event.
- * - A list, if the key made a write that the cache could not observe, or whose minimum was given up.
+ * - A list, if the key made a write that the cache could not observe, or whose minimum was given up or removed by a reset.
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
-  readonly #watches = new Map<string, WatchMinimums[]>();
-  readonly #enqueue: Enqueue;
-  readonly #log: Logger;
-  readonly #timeoutMs: number;
-  readonly #watchReplaced: (resource: string) => void;
+  readonly #partitions = new Map<string, Partition[]>();
+  readonly #enqueue: EnqueueAgain;
+  readonly #replacement: ReplacementOptions;
   /** By key: how many of its minimums are not observed. */
-  readonly #unobserved = new Map<string, number>();
+  readonly #unobservedCounts = new Map<string, number>();
   /** By key: how many of its requests have no response yet. */
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
@@ -133,15 +116,14 @@ export class ReadYourWrites {
   /** @param informers the informers that the controller reads. Writes to other kinds set no minimum. */
   constructor(informers: readonly AnyInformer[], options: ReadYourWritesOptions) {
     this.#enqueue = options.enqueue;
-    this.#log = options.log;
-    this.#timeoutMs = options.timeoutMs ?? 10_000;
-    this.#watchReplaced = options.watchReplaced ?? (() => {});
+    const { log, timeoutMs = 10_000, watchReplaced = () => {} } = options;
+    this.#replacement = { log, timeoutMs, watchReplaced };
     for (const informer of new Set(informers)) this.#attach(informer);
   }
 
   /** Detaches from the informers: enqueues no more keys, and later responses set no minimum. */
   detach(): void {
-    this.#watches.clear();
+    this.#partitions.clear();
     this.#deferred.clear();
     for (const remove of this.#observerRemovers.splice(0)) remove();
   }
@@ -151,7 +133,7 @@ export class ReadYourWrites {
    * enqueued when they have. Returns whether it was deferred.
    */
   defer(key: string, queued?: Queued): boolean {
-    if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
+    if (!this.#unobservedCounts.has(key) && !this.#inFlight.has(key)) return false;
     const { causes = [], eventAtMs } = queued ?? {};
     const deferral = this.#deferred.get(key);
     // A later event does not restart the wait.
@@ -182,12 +164,12 @@ export class ReadYourWrites {
   }
 
   /** The writes of a key that the caches have not observed. Searches all minimums: not for every reconcile. */
-  unobserved(key: string): readonly AwaitedWrite[] {
-    const watches = this.#unobserved.has(key) ? [...this.#watches.values()].flat() : [];
-    return watches.flatMap(({ informer, minimums }) =>
+  awaitedWrites(key: string): readonly AwaitedWrite[] {
+    const partitions = this.#unobservedCounts.has(key) ? [...this.#partitions.values()].flat() : [];
+    return partitions.flatMap(({ informer, minimums }) =>
       [...minimums]
         .filter((minimum) => minimum.key === key)
-        .map(({ object, version, sinceMs }) => ({ kind: informer.kind.kind, object, version, sinceMs })),
+        .map(({ writtenKey: object, version, sinceMs }) => ({ kind: informer.kind.kind, object, version, sinceMs })),
     );
   }
 
@@ -232,7 +214,7 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobserved.has(key)) this.#enqueueDeferred(key, 'answered');
+    if (!this.#unobservedCounts.has(key)) this.#enqueueDeferred(key, 'answered');
   }
 
   /** Enqueues the key if it is deferred. */
@@ -247,60 +229,61 @@ export class ReadYourWrites {
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
-  async #read({ kind, key: object }: ClientRequest, client: Client): Promise<void> {
-    if (object !== undefined && this.#watches.has(resourceName(kind))) await client.get(kind, object).catch(() => {});
+  async #read({ kind, key }: ClientRequest, client: Client): Promise<void> {
+    if (key !== undefined && this.#partitions.has(resourceName(kind))) await client.get(kind, key).catch(() => {});
   }
 
   #attach(informer: AnyInformer): void {
     const resource = resourceName(informer.kind);
-    const watches = this.#watches.get(resource) ?? [];
-    this.#watches.set(resource, watches);
+    const partitions = this.#partitions.get(resource) ?? [];
+    this.#partitions.set(resource, partitions);
     for (const namespace of informer.namespaces ?? [undefined]) {
       const minimums = new Set<Minimum>();
-      const watch: WatchMinimums = {
+      const partition: Partition = {
         informer,
         namespace,
         minimums,
+        replacer: new WatchReplacer({ informer, namespace, minimums }, this.#replacement, (minimum) => {
+          partition.enqueueAtNextList.add(minimum.key);
+          this.#removeMinimum(partition, minimum, 'gaveUp');
+        }),
         enqueueAtNextList: new Set(),
         listedOrResetAtMs: 0,
-        timer: undefined,
-        replacedFor: undefined,
-        tooYoungFor: undefined,
       };
-      watches.push(watch);
+      partitions.push(partition);
       const remove = informer.observe({
         progressed: (changedNamespace) => {
-          if (changedNamespace === namespace) this.#progressed(watch);
+          if (changedNamespace === namespace) this.#progressed(partition);
         },
         listed: (changedNamespace, startedAtMs) => {
-          if (changedNamespace === namespace) this.#afterList(watch, startedAtMs);
+          if (changedNamespace === namespace) this.#afterList(partition, startedAtMs);
         },
         reset: (changedNamespace) => {
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
           if (!isAffected) return;
-          for (const { key } of watch.minimums) watch.enqueueAtNextList.add(key);
-          // Removes every minimum: the cache may never reach its version.
-          this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
+          for (const { key } of partition.minimums) partition.enqueueAtNextList.add(key);
+          // The cache may never reach the versions.
+          this.#afterListOrReset(partition, (minimum) => this.#removeMinimum(partition, minimum, 'reset'));
         },
       });
-      this.#observerRemovers.push(remove, () => clearTimeout(watch.timer));
+      this.#observerRemovers.push(remove, () => partition.replacer.stop());
     }
   }
 
   /** The uid that the cache shows when the request is sent. */
-  #storedUid({ kind, key: object }: ClientRequest): string | undefined {
-    if (object === undefined) return undefined;
-    const [watch] = this.#watchesOf(kind, object.namespace);
-    return watch?.informer.store.get(object)?.metadata.uid;
+  #storedUid({ kind, key }: ClientRequest): string | undefined {
+    if (key === undefined) return undefined;
+    const [partition] = this.#partitionsOf(kind, key.namespace);
+    return partition?.informer.store.get(key)?.metadata.uid;
   }
 
   /** The uid for a delete request without one. The minimums come first: the store may not hold an object that the key just created. */
-  #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
-    if (object === undefined) return undefined;
-    for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
-      const name = keyString(object);
-      const unobserved = [...minimums].findLast((minimum) => minimum.key === key && minimum.object === name);
-      const uid = unobserved?.uid ?? informer.store.get(object)?.metadata.uid;
+  #knownUid(key: string, { kind, key: objectKey }: ClientRequest): string | undefined {
+    if (objectKey === undefined) return undefined;
+    for (const { minimums, informer } of this.#partitionsOf(kind, objectKey.namespace)) {
+      const writtenKey = keyString(objectKey);
+      const newest = [...minimums].findLast((minimum) => minimum.key === key && minimum.writtenKey === writtenKey);
+      const uid = newest?.uid ?? informer.store.get(objectKey)?.metadata.uid;
       if (uid !== undefined) return uid;
     }
     return undefined;
@@ -340,147 +323,103 @@ export class ReadYourWrites {
 
   #addVersionMinimum(key: string, kind: Kind, object: KubeObject, sentAtMs: number): void {
     const { resourceVersion, namespace, uid } = object.metadata;
-    for (const watch of this.#watchesOf(kind, namespace)) {
-      const { informer } = watch;
+    for (const partition of this.#partitionsOf(kind, namespace)) {
+      const { informer } = partition;
       const coverage = informer.coverage(object);
-      if (coverage === 'unlisted') watch.enqueueAtNextList.add(key);
+      if (coverage === 'unlisted') partition.enqueueAtNextList.add(key);
       if (coverage !== 'watched') continue;
-      const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
-      const minimum = { key, object: keyString(object.metadata), uid, version: resourceVersion, isObserved };
-      this.#addMinimum(watch, sentAtMs, minimum);
+      const isObserved = () => informer.hasReached(resourceVersion, partition.namespace);
+      const minimum = { key, writtenKey: keyString(object.metadata), uid, version: resourceVersion, isObserved };
+      this.#addMinimum(partition, sentAtMs, minimum);
     }
   }
 
   #addDeletionMinimum(
     key: string,
     kind: Kind,
-    object: ObjectKey | undefined,
+    objectKey: ObjectKey | undefined,
     { uid, observedAt }: Deletion,
     sentAtMs: number,
   ): void {
-    if (object === undefined || uid === undefined) return;
-    for (const watch of this.#watchesOf(kind, object.namespace)) {
-      const { informer } = watch;
-      const stored = informer.store.get(object);
-      const unobserved =
+    if (objectKey === undefined || uid === undefined) return;
+    for (const partition of this.#partitionsOf(kind, objectKey.namespace)) {
+      const { informer } = partition;
+      const stored = informer.store.get(objectKey);
+      const creations =
         stored?.metadata.uid === uid
           ? []
-          : [...watch.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
-      if (unobserved.length === 0 && (stored === undefined || informer.coverage(stored) !== 'watched')) continue;
+          : [...partition.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
+      if (creations.length === 0 && (stored === undefined || informer.coverage(stored) !== 'watched')) continue;
       const isObserved = () => {
         // Absence does not prove the deletion while the cache has not observed the creation.
-        if (unobserved.some((minimum) => watch.minimums.has(minimum))) return false;
-        const { metadata } = informer.store.get(object) ?? {};
+        if (creations.some((minimum) => partition.minimums.has(minimum))) return false;
+        const { metadata } = informer.store.get(objectKey) ?? {};
         return metadata?.uid !== uid || (observedAt === 'terminating' && metadata.deletionTimestamp !== undefined);
       };
-      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, version: undefined, isObserved });
+      this.#addMinimum(partition, sentAtMs, {
+        key,
+        writtenKey: keyString(objectKey),
+        uid,
+        version: undefined,
+        isObserved,
+      });
     }
   }
 
-  #watchesOf(kind: Kind, namespace: string | undefined): readonly WatchMinimums[] {
-    const watches = this.#watches.get(resourceName(kind)) ?? [];
-    return watches.filter((watch) => watch.namespace === undefined || watch.namespace === namespace);
+  #partitionsOf(kind: Kind, namespace: string | undefined): readonly Partition[] {
+    const partitions = this.#partitions.get(resourceName(kind)) ?? [];
+    return partitions.filter((partition) => partition.namespace === undefined || partition.namespace === namespace);
   }
 
-  #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
+  #addMinimum(partition: Partition, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
-    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist, undefined);
+    if (partition.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist, undefined);
     if (minimum.isObserved()) return;
-    watch.minimums.add({ ...minimum, sinceMs: performance.now() });
-    this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
-    watch.timer ??= this.#startTimer(watch, this.#timeoutMs);
+    partition.minimums.add({ ...minimum, sinceMs: performance.now() });
+    this.#unobservedCounts.set(key, (this.#unobservedCounts.get(key) ?? 0) + 1);
+    partition.replacer.start();
   }
 
-  #progressed(watch: WatchMinimums): void {
-    for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
+  #progressed(partition: Partition): void {
+    for (const minimum of partition.minimums)
+      if (minimum.isObserved()) this.#removeMinimum(partition, minimum, 'observed');
   }
 
-  #afterList(watch: WatchMinimums, startedAtMs: number): void {
-    const keys = [...watch.enqueueAtNextList];
-    watch.enqueueAtNextList.clear();
-    this.#afterListOrReset(watch, startedAtMs);
+  #afterList(partition: Partition, startedAtMs: number): void {
+    const keys = [...partition.enqueueAtNextList];
+    partition.enqueueAtNextList.clear();
+    this.#afterListOrReset(partition, (minimum) => {
+      if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#removeMinimum(partition, minimum, 'observed');
+    });
     for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
-  /** Enqueues each key with a minimum on the watch. Removes the minimums that are observed or older than the list. */
-  #afterListOrReset(watch: WatchMinimums, listStartedAtMs: number): void {
-    watch.listedOrResetAtMs = performance.now();
-    const minimums = [...watch.minimums];
-    const keys = new Map(minimums.map(({ key }) => [key, this.#deferred.get(key)?.eventAtMs]));
-    // Each key is enqueued once, below, not also when its last minimum is removed.
-    for (const key of keys.keys()) this.#deferred.delete(key);
-    for (const minimum of minimums) {
-      if (minimum.sinceMs < listStartedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
+  /** Enqueues each key with a minimum on the watch. A deferred key that still has a minimum stays deferred. */
+  #afterListOrReset(partition: Partition, removeIfDue: (minimum: Minimum) => void): void {
+    partition.listedOrResetAtMs = performance.now();
+    const minimums = [...partition.minimums];
+    minimums.forEach(removeIfDue);
+    for (const key of new Set(minimums.map((minimum) => minimum.key))) {
+      const deferral = this.#deferred.get(key);
+      if (deferral === undefined) this.#enqueue(key, relist, undefined);
+      else deferral.causes = withCause(deferral.causes, relist);
     }
-    for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
 
-  #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: 'observed' | 'gaveUp' = 'observed'): void {
+  #removeMinimum(partition: Partition, minimum: Minimum, how: Exclude<ObservedCause['how'], 'answered'>): void {
     const { key } = minimum;
-    watch.minimums.delete(minimum);
-    const left = (this.#unobserved.get(key) ?? 0) - 1;
+    partition.minimums.delete(minimum);
+    const left = (this.#unobservedCounts.get(key) ?? 0) - 1;
     if (left > 0) {
-      this.#unobserved.set(key, left);
+      this.#unobservedCounts.set(key, left);
       return;
     }
-    this.#unobserved.delete(key);
+    this.#unobservedCounts.delete(key);
     // A request in flight may set another minimum: its response enqueues the key.
-    if (!this.#inFlight.has(key)) this.#enqueueDeferred(key, how, watch.informer.kind.kind);
-  }
-
-  #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {
-    return setTimeout(() => this.#replaceIfOverdue(watch), delayMs).unref();
-  }
-
-  /**
-   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists.
-   * While the server refuses the watch, drops minimums that are far overdue.
-   */
-  #replaceIfOverdue(watch: WatchMinimums): void {
-    watch.timer = undefined;
-    this.#dropExpired(watch);
-    const [oldest] = watch.minimums;
-    if (oldest === undefined) return;
-    const { informer, namespace } = watch;
-    const ageMs = performance.now() - oldest.sinceMs;
-    const leftMs = this.#timeoutMs - ageMs;
-    watch.timer = this.#startTimer(watch, leftMs > 0 ? leftMs : this.#timeoutMs);
-    if (leftMs > 0) return;
-    const wasReplaced = watch.replacedFor === oldest;
-    // Another controller may have replaced the watch just now, or it was broken: leave a new watch enough time.
-    let found = informer.replaceWatch(namespace, { relist: wasReplaced, openForMs: this.#timeoutMs / 2 });
-    if (found === 'tooYoung') {
-      // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
-      const isTooYoungAgain = watch.tooYoungFor === oldest;
-      watch.tooYoungFor = oldest;
-      if (isTooYoungAgain) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
-    }
-    if (found !== 'replaced') return;
-    this.#watchReplaced(resourceName(informer.kind));
-    if (wasReplaced) return;
-    watch.replacedFor = oldest;
-    const details = detailsOf(watch, oldest);
-    this.#log.warn(details, 'the watch has not delivered our own write: replacing the watch');
-  }
-
-  #dropExpired(watch: WatchMinimums): void {
-    const limitMs = this.#timeoutMs * maxTimeouts;
-    if (watch.informer.refusedForMs(watch.namespace) < limitMs) return;
-    const expired = [...watch.minimums].filter(({ sinceMs }) => performance.now() - sinceMs >= limitMs);
-    const [oldest] = expired;
-    if (oldest === undefined) return;
-    const details = detailsOf(watch, oldest);
-    this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
-    for (const minimum of expired) {
-      watch.enqueueAtNextList.add(minimum.key);
-      this.#removeMinimum(watch, minimum, 'gaveUp');
-    }
+    if (!this.#inFlight.has(key)) this.#enqueueDeferred(key, how, partition.informer.kind.kind);
   }
 }
-
-/** A minimum is dropped after this many times the timeout, if the server has refused the watch meanwhile. */
-const maxTimeouts = 30;
 
 /** Whether the error says that no object with the request's uid, or none at all, has the name. The cache may still hold it. */
 function showsDeletion({ verb, key, uid, subresource, resourceVersion }: ClientRequest, error: unknown): boolean {
@@ -511,9 +450,4 @@ function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean 
   if (error instanceof NoResponseError) return isUpdate && error.wasSent;
   // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
   return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
-}
-
-function detailsOf({ informer, namespace }: WatchMinimums, { key, sinceMs }: Minimum): Record<string, unknown> {
-  const where = { resource: resourceName(informer.kind), ...(namespace !== undefined && { namespace }) };
-  return { object: key, ...where, ageMs: Math.round(performance.now() - sinceMs) };
 }

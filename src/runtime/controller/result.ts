@@ -1,4 +1,4 @@
-/** How a reconcile ended. */
+/** What the queue does with the key next. */
 export type Result =
   | { readonly type: 'done' }
   | { readonly type: 'requeueAfter'; readonly delayMs: number }

@@ -10,7 +10,7 @@ import {
   versionedResource,
 } from '../kind/index.ts';
 import type { Cause, Priority } from '../queue/index.ts';
-import { EventCauses } from './event-causes.ts';
+import { DeltaCauses } from './delta-causes.ts';
 import type { Predicate } from './predicate.ts';
 
 /** Returns the manager's shared informer of a kind. */
@@ -67,7 +67,7 @@ export function watches<T extends KubeObject>(
   return {
     attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = tracksCauses ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const enqueueOptions = enqueueOptionsOf(origin);
@@ -123,7 +123,7 @@ export type OwnedKinds<Children extends readonly KubeObject[]> = {
   readonly [I in keyof Children]: Kind<Children[I]> | OwnedKind<Children[I]>;
 };
 
-/** Options of {@link ownsByName}. */
+/** Options of {@link watchesByName}. */
 export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
   /**
    * Called for each owner of a changed child, before the owner's key is enqueued, to record what the store does not keep,
@@ -145,9 +145,9 @@ export interface NamedChildren<Owner extends KubeObject> extends Watch {
  * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
  * @throws RangeError if these owners already have such a watch for this kind of child.
  *
- * @example watches: [ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
+ * @example watches: [watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
  */
-export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
+export function watchesByName<Owner extends KubeObject, Child extends KubeObject>(
   owners: Pick<Informer<Owner>, 'addIndex' | 'store'>,
   child: Kind<Child>,
   childKeys: (owner: Owner) => readonly ObjectKey[],

@@ -1,11 +1,11 @@
-import type { MissingPermission } from '../cache/index.ts';
+import type { Unavailability } from '../cache/index.ts';
 import { type Kind, resourceName } from '../kind/index.ts';
 
 /** The API server forbade listing or watching a required kind for `cacheSyncTimeoutMs`: a role is missing. */
 export class CacheSyncError extends Error {
   override readonly name = 'CacheSyncError';
 
-  constructor(kind: Kind, { verb, namespace, error, sinceMs, lastMs }: MissingPermission) {
+  constructor(kind: Kind, { verb, namespace, error, sinceMs, lastMs }: Unavailability) {
     const scope = namespace === undefined ? 'at the cluster scope' : `in the namespace ${namespace}`;
     const wait = `${Math.round((lastMs - sinceMs) / 1000)} s`;
     super(

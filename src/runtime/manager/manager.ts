@@ -61,7 +61,7 @@ export interface ControllerHandle {
 }
 
 /**
- * Owns the informers, one per kind, and the controllers. Starts caches before workers, and stops in order: no new work,
+ * Owns the informers, one per kind and version, and the controllers. Starts caches before workers, and stops in order: no new work,
  * drain, abort, caches. Informers and controllers can be added and removed at any time, also while the manager runs.
  *
  * @example
@@ -248,8 +248,8 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // The informer calls `reset` at each refusal of a kind that was never listed. After the first list, a missing permission
-    // only makes the process unready: it may come back.
+    // The informer calls `reset` each time that it finds a kind unavailable which was never listed. After the first list, a missing
+    // permission only makes the process unready: it may come back.
     const reset = (): void => {
       const isStarting = !stopping.aborted && !informer.hasSynced;
       const missing = isStarting ? informer.missingPermission(this.#cacheSyncTimeoutMs) : undefined;

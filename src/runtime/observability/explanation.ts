@@ -286,7 +286,7 @@ function describeCauses({ cause, furtherCauses, furtherAdds, retries }: Recorded
 /** Why a key was enqueued, in words. */
 function describeCause(cause: Cause | undefined, retries: number): string {
   switch (cause?.type) {
-    case 'event': {
+    case 'delta': {
       const paths = cause.paths.length === 0 ? '' : ` (${cause.paths.join(', ')})`;
       const by = cause.by === undefined ? '' : ` by ${cause.by}`;
       return `${cause.kind} ${cause.change}${paths}${by}${cause.origin === 'list' ? ', found by a list' : ''}`;
@@ -317,8 +317,10 @@ function describeEndOfDeferral({ how, kind }: ObservedCause): string {
       return `the cache showed its own write of ${kind}`;
     case 'answered':
       return 'its requests were answered';
+    case 'reset':
+      return `the cache of ${kind} was reset, and may never show its own write`;
     case 'gaveUp':
-      return `it gave up waiting for the cache of ${kind}, whose watch the server refuses`;
+      return `it gave up waiting for the cache of ${kind}, which the server forbids or does not serve`;
   }
 }
 

@@ -41,7 +41,7 @@ export class FlightRecorder implements OperatorObserver {
     return {
       filtered: (key, cause) => {
         const recorded = keys.get(key);
-        if (recorded === undefined || (cause.type === 'event' && isOnlyStatus(cause))) return;
+        if (recorded === undefined || (cause.type === 'delta' && isOnlyStatus(cause))) return;
         const bytes = causeBytesOf(cause) - causeBytesOf(recorded.filtered);
         recorded.filtered = cause;
         recorded.filteredAtMs = performance.now();

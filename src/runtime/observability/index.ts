@@ -6,12 +6,12 @@ export { type HttpServer, type Route, type RouteResponse, serve } from './http-s
 export type { Logger } from './logger.ts';
 export {
   type Deferrals,
+  type FailureKind,
   type FenceClosingReason,
   type LeaderObserver,
   Metrics,
-  type ReconcileFailure,
   type ReconcileObserver,
-  type ReconcileOutcome,
+  type ResultLabel,
   type TakeoverReason,
 } from './metrics.ts';
 export type {

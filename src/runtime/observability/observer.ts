@@ -1,7 +1,7 @@
 import type { ClientRequest } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
 import type { Cause, KeyState } from '../queue/index.ts';
-import type { ReconcileFailure, ReconcileOutcome } from './metrics.ts';
+import type { FailureKind, ResultLabel } from './metrics.ts';
 
 /** Why a reconcile ran, and since when its key was in the queue. */
 export interface QueuedKey {
@@ -78,8 +78,8 @@ export interface ReconcileTrace {
    * @param times by `performance.now`; `nextAtMs` is when the key's retry or requeue is due.
    */
   ended(
-    outcome: ReconcileOutcome,
-    failure: ReconcileFailure | undefined,
+    outcome: ResultLabel,
+    failure: FailureKind | undefined,
     error: unknown,
     times: { readonly endedAtMs: number; readonly nextAtMs: number | undefined },
   ): void;

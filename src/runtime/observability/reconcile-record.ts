@@ -1,10 +1,10 @@
 import { ApiError, type ClientRequest } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
-import type { Cause, EventCause } from '../queue/index.ts';
+import type { Cause, DeltaCause } from '../queue/index.ts';
 import type { Linked } from '../queue/linked-list.ts';
 import { summarizeError } from './error-summary.ts';
 import { patchedPaths } from './field-paths.ts';
-import type { ReconcileFailure, ReconcileOutcome } from './metrics.ts';
+import type { FailureKind, ResultLabel } from './metrics.ts';
 import type { QueuedKey, ReconcileTrace, RequestTrace } from './observer.ts';
 
 /** How many reconciles of a key are kept. */
@@ -100,8 +100,8 @@ export class RecordedReconcile implements ReconcileTrace {
   #differing: string | undefined;
   /** The reason of `Ready` that it reported. */
   reason: string | undefined;
-  outcome: ReconcileOutcome | undefined;
-  failure: ReconcileFailure | undefined;
+  outcome: ResultLabel | undefined;
+  failure: FailureKind | undefined;
   /** A summary without the error's message. */
   error: string | undefined;
   endedAtMs: number | undefined;
@@ -148,8 +148,8 @@ export class RecordedReconcile implements ReconcileTrace {
   }
 
   ended(
-    outcome: ReconcileOutcome,
-    failure: ReconcileFailure | undefined,
+    outcome: ResultLabel,
+    failure: FailureKind | undefined,
     error: unknown,
     { endedAtMs, nextAtMs }: { readonly endedAtMs: number; readonly nextAtMs: number | undefined },
   ): void {
@@ -180,7 +180,7 @@ export class RecordedReconcile implements ReconcileTrace {
   /** Whether it sent nothing, did not fail, and no change of more than a status caused it. */
   get isDull(): boolean {
     const causes = [this.cause, ...this.furtherCauses];
-    return this.isQuiet && !causes.some((cause) => cause?.type === 'event' && !isOnlyStatus(cause));
+    return this.isQuiet && !causes.some((cause) => cause?.type === 'delta' && !isOnlyStatus(cause));
   }
 
   /** Whether another reconcile differs from this one only in its times. */
@@ -285,7 +285,7 @@ export class RecordedKey implements Linked<RecordedKey> {
 const none: readonly Cause[] = [];
 
 /** Most such changes are the operator's own. An object that was added or deleted has no paths. */
-export const isOnlyStatus = ({ paths }: EventCause): boolean => paths.every((path) => path.startsWith('status'));
+export const isOnlyStatus = ({ paths }: DeltaCause): boolean => paths.every((path) => path.startsWith('status'));
 
 /** Causes of events are shared, but not for ever. */
 function isSameCause(cause: Cause | undefined, other: Cause | undefined): boolean {
@@ -299,7 +299,7 @@ const textBytesOf = (text: string | undefined): number => (text === undefined ? 
 /** Counts a shared cause once for each record: more than it takes. */
 export function causeBytesOf(cause: Cause | undefined): number {
   if (cause?.type === 'observed') return observedBytes + causeBytesOf(cause.before);
-  if (cause?.type !== 'event') return 0;
+  if (cause?.type !== 'delta') return 0;
   return textBytesOf(cause.by) + cause.paths.reduce((bytes, path) => bytes + textBytesOf(path), 0);
 }
 

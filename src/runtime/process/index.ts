@@ -23,12 +23,12 @@ export { FlightRecorder } from '../observability/flight-recorder.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
 export {
   type Deferrals,
+  type FailureKind,
   type FenceClosingReason,
   type LeaderObserver,
   Metrics,
-  type ReconcileFailure,
   type ReconcileObserver,
-  type ReconcileOutcome,
+  type ResultLabel,
   type TakeoverReason,
 } from '../observability/metrics.ts';
 export type {
@@ -43,7 +43,7 @@ export type {
   UnfinishedKey,
 } from '../observability/observer.ts';
 export { type StoryOptions, story } from '../observability/story.ts';
-export type { Cause, EventCause, ObservedCause, PlainCause } from '../queue/cause.ts';
+export type { Cause, DeltaCause, ObservedCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';

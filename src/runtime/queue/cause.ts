@@ -1,6 +1,6 @@
 /** A change of an object that enqueued a key. */
-export interface EventCause {
-  readonly type: 'event';
+export interface DeltaCause {
+  readonly type: 'delta';
   /** The kind of the changed object, which may be a child. */
   readonly kind: string;
   readonly change: 'added' | 'modified' | 'deleted';
@@ -16,10 +16,10 @@ export interface EventCause {
 export interface ObservedCause {
   readonly type: 'observed';
   /**
-   * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), or the server refuses
-   * the watch (`gaveUp`).
+   * Why the key may run: the caches have observed its writes (`observed`), its requests have responses (`answered`), the cache was reset
+   * (`reset`), or the kind is unavailable (`gaveUp`).
    */
-  readonly how: 'observed' | 'answered' | 'gaveUp';
+  readonly how: 'observed' | 'answered' | 'reset' | 'gaveUp';
   /** The kind whose cache the key waited for last. Undefined if `how` is `answered`. */
   readonly kind: string | undefined;
   /** When the key was deferred, by `performance.now`. */
@@ -34,7 +34,7 @@ export interface PlainCause {
 }
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
-export type Cause = EventCause | ObservedCause | PlainCause;
+export type Cause = DeltaCause | ObservedCause | PlainCause;
 
 /** How many causes of one key are kept. */
 export const maxCauses = 4;

@@ -163,8 +163,7 @@ export class WorkQueue {
     this.#observer.added?.();
     const nowMs = performance.now();
     this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
-    // Workers resume in a microtask, so a handler may add a key several times, and `progressed` removes its minimums, before it
-    // is dequeued.
+    // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued. `Informer` relies on it.
     this.#idleWorkers.shift()?.();
   }
 

@@ -48,8 +48,10 @@ const settings = ({ events }: Operator, namespace: string) => ({
   namespaces: [namespace],
 });
 
-const addEchos: Scenario['addControllers'] = (operator, namespace) =>
-  addEchoController(operator.manager, { pod, ...settings(operator, namespace) });
+const addEchos: Scenario['addControllers'] = (operator, namespace) => {
+  const { manager, applier } = operator;
+  addEchoController(manager, { applier, pod, ...settings(operator, namespace) });
+};
 
 const addScheduledEchos: Scenario['addControllers'] = (operator, namespace) => {
   const { manager, applier } = operator;

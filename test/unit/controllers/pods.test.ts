@@ -5,6 +5,7 @@ import {
   keepReadFields,
   podProblem,
   problemAmong,
+  untilOverdueMs,
 } from '../../../src/controllers/pods.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';
 
@@ -187,8 +188,20 @@ describe('podProblem', () => {
   });
 });
 
+test('the time until a terminating pod is overdue is that of the first, not counting those that are', () => {
+  const nowMs = Date.parse('2026-01-01T00:01:01Z');
+  const terminatingAt = (time: string): Pod => podOf({}, { deletionTimestamp: `2026-01-01T${time}Z` });
+  const pods = [podOf({}), terminatingAt('00:02:00'), terminatingAt('00:01:00'), terminatingAt('00:00:00')];
+  const dueInMs = untilOverdueMs(pods, nowMs) ?? Number.NaN;
+  expect(dueInMs).toBe(59_001);
+  const due = nowMs + dueInMs;
+  expect(pods.map((pod) => podProblem(pod, due - 1) !== podProblem(pod, due))).toEqual([false, false, true, false]);
+  expect(untilOverdueMs([podOf({}), terminatingAt('00:00:00')], nowMs)).toBeUndefined();
+});
+
 describe('a change of a pod', () => {
   const [fine, troubled] = [podOf({}), podOf(unschedulable)];
+  const terminating = podOf({}, { deletionTimestamp: '2999-01-01T00:00:00Z' });
 
   test.each([
     ['that comes with a problem', { type: 'added', object: troubled }, true],
@@ -197,6 +210,10 @@ describe('a change of a pod', () => {
     ['that loses it', { type: 'modified', previous: troubled, object: fine }, true],
     ['that keeps it', { type: 'modified', previous: troubled, object: troubled }, false],
     ['that goes with it', { type: 'deleted', object: troubled }, true],
+    // No event follows when it is overdue.
+    ['that begins to terminate', { type: 'modified', previous: fine, object: terminating }, true],
+    ['that goes on terminating', { type: 'modified', previous: terminating, object: terminating }, false],
+    ['that ends', { type: 'deleted', object: terminating }, true],
   ] as const)('%s: %s', (_, delta, expected) => {
     expect(affectsPodProblem(delta)).toBe(expected);
   });

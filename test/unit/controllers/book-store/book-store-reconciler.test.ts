@@ -12,13 +12,15 @@ import {
   type Kind,
   type KubeObject,
   type Manifest,
+  type Result,
 } from '../../../../src/runtime/index.ts';
-import { Deployment, Service, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { Deployment, type Pod, Service, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { bookStore } from './objects.ts';
 
 let current: BookStore;
+let appPods: readonly Pod[] = [];
 let stores: Readonly<Record<string, Store<KubeObject>>>;
 let notes: string[];
 /** The kind of child that the API server refuses. */
@@ -40,7 +42,7 @@ const client = {
   },
 } as unknown as Client;
 
-async function reconcile(): Promise<void> {
+async function reconcile(): Promise<Result> {
   notes = [];
   const reconciler = new BookStoreReconciler({
     bookStores: { get: () => current } as never,
@@ -48,7 +50,7 @@ async function reconcile(): Promise<void> {
     statefulSets: stores[StatefulSet.kind] as Store<StatefulSet>,
     services: stores[Service.kind] as Store<Service>,
     pods: new Store(),
-    appPods: () => [],
+    appPods: () => appPods,
     claimsOf: () => [],
     podDefaults: bookStoreDefaults,
     applier: new Applier({ fieldManager: 'tester' }),
@@ -57,14 +59,22 @@ async function reconcile(): Promise<void> {
     } as unknown as EventRecorder,
   });
   const context = { client, signal: new AbortController().signal, log: new RecordingLog() };
-  await reconciler.reconcile(current.metadata, context);
+  const result = await reconciler.reconcile(current.metadata, context);
   notes = notes.filter((note) => /(Created|Recreated|Changed):/.test(note));
+  return result;
 }
 
 beforeEach(() => {
   current = bookStore();
   stores = { Deployment: new Store(), StatefulSet: new Store(), Service: new Store() };
+  appPods = [];
   refused = undefined;
+});
+
+test('a pod that terminates is looked at again when it is overdue: no event tells that', async () => {
+  expect(await reconcile()).toEqual({ type: 'done' });
+  appPods = [{ metadata: { ...current.metadata, deletionTimestamp: new Date().toISOString() } }];
+  expect(await reconcile()).toEqual({ type: 'requeueAfter', delayMs: expect.any(Number) });
 });
 
 test('each child that is created is an Event', async () => {

@@ -3,8 +3,8 @@ import type { Echo } from '../../../../src/api/index.ts';
 import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
-import { isAlreadyExists, isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
-import type { Condition, Result } from '../../../../src/runtime/index.ts';
+import { isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
+import { Applier, type Condition, type Result } from '../../../../src/runtime/index.ts';
 import type { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
@@ -43,6 +43,7 @@ function reconcile(): Promise<Result | unknown> {
     jobs,
     pods,
     deletedJobs,
+    applier: new Applier({ fieldManager: 'tester' }),
     events: world.events,
     pod: podSettings,
   });
@@ -74,27 +75,37 @@ describe('without a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('retries without a report if the store is behind and the Job exists', async () => {
-    echos.set(echoOf());
+  test.each([
+    ['is its own', {}, 'Printing'],
+    ['is of another owner', { ownerReferences: [] }, 'JobNameTaken'],
+  ])('reports the Job that exists, if the store is behind and it %s', async (_, metadata, reason) => {
+    const echo = echoOf();
+    echos.set(echo);
     const outcome = reconcile();
     (await created()).refuse(409, 'AlreadyExists');
-    expect(isAlreadyExists(await outcome)).toBe(true);
+    (await server.next({ method: 'GET', path: jobPath })).json(200, jobOf(echo, {}, metadata));
+    expect((await reported()).reason).toBe(reason);
+    await noted();
+    expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('after a lost answer, sends nothing until the next reconcile repeats the request', async () => {
-    echos.set(echoOf());
+  test('after a lost answer, fails if there is no Job, and the next reconcile repeats the request', async () => {
+    const echo = echoOf();
+    echos.set(echo);
     const outcome = reconcile();
     const lost = await created();
     lost.cut();
+    (await server.next({ method: 'GET', path: jobPath })).refuse(404, 'NotFound');
     expect(await outcome).toBeInstanceOf(NoResponseError);
-    expect(server.unclaimed).toBe(0);
     const repeated = reconcile();
     const request = await created();
-    // So the API server has it already.
+    // The API server may still execute the first one.
     expect(request.body).toEqual(lost.body);
-    request.refuse(409, 'AlreadyExists');
-    expect(isAlreadyExists(await repeated)).toBe(true);
+    request.json(201, jobOf(echo));
+    expect((await reported()).reason).toBe('Printing');
+    await noted();
+    expect(await repeated).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });
 
@@ -125,26 +136,30 @@ describe('without a Job', () => {
   test.each([
     ['Printing', 'Printing'],
     ['JobFailed', 'JobFailed'],
-  ])('creates it again and records an Event if the status has the reason %s', async (_, reason) => {
-    const ready = {
-      type: 'Ready',
-      status: 'False',
-      reason,
-      message: '',
-      lastTransitionTime: '',
-      observedGeneration: 1,
-    };
-    const echo = echoOf({ status: { conditions: [ready as Condition] } });
-    echos.set(echo);
-    const outcome = reconcile();
-    (await created()).json(201, jobOf(echo));
-    expect(await noted()).toBe('Normal JobRecreated');
-    expect((await reported()).reason).toBe('Printing');
-    if (reason !== 'Printing') expect(await noted()).toBe('Normal Printing');
-    expect(await outcome).toEqual(done);
-    await world.events.flush(30_000);
-    expect(server.unclaimed).toBe(0);
-  });
+  ])(
+    'creates it again and records an Event if the status has the reason %s, also after a lost answer',
+    async (_, reason) => {
+      const ready = {
+        type: 'Ready',
+        status: 'False',
+        reason,
+        message: '',
+        lastTransitionTime: '',
+        observedGeneration: 1,
+      };
+      const echo = echoOf({ status: { conditions: [ready as Condition] } });
+      echos.set(echo);
+      const outcome = reconcile();
+      (await created()).cut();
+      (await server.next({ method: 'GET', path: jobPath })).json(200, jobOf(echo));
+      expect(await noted()).toBe('Normal JobRecreated');
+      expect((await reported()).reason).toBe('Printing');
+      if (reason !== 'Printing') expect(await noted()).toBe('Normal Printing');
+      expect(await outcome).toEqual(done);
+      await world.events.flush(30_000);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
 
   test('creates one for a new generation, without a JobRecreated Event', async () => {
     const ready = { type: 'Ready', status: 'False', reason: 'Printing', message: '', lastTransitionTime: '' } as const;
@@ -186,7 +201,9 @@ describe('without a Job', () => {
   test('creates one if an earlier generation was printed', async () => {
     echos.set(echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } }));
     const outcome = reconcile();
-    (await created()).refuse(409, 'AlreadyExists');
+    (await created()).refuse(403, 'Forbidden');
+    expect((await reported()).reason).toBe('JobRefused');
+    await noted();
     await outcome;
   });
 });
@@ -281,6 +298,7 @@ describe('a refused Job', () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(500, 'InternalError');
+    (await server.next({ method: 'GET', path: jobPath })).refuse(404, 'NotFound');
     expect(await outcome).toMatchObject({ name: 'ApiError', code: 500 });
     expect(server.unclaimed).toBe(0);
   });
@@ -301,6 +319,21 @@ describe('with a Job', () => {
     expect((await reported()).message).toBe(message);
     await noted();
     expect(await outcome).toEqual(done);
+  });
+
+  test('whose pod terminates, reconciles again when it is overdue: no event tells that', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo));
+    const ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'hello', uid: 'uid-job', controller: true }];
+    const deletionTimestamp = new Date(Date.now() + 30_000).toISOString();
+    pods.set({ metadata: { ...echo.metadata, name: 'hello-x', uid: 'uid-pod', ownerReferences, deletionTimestamp } });
+    const outcome = reconcile();
+    await reported();
+    await noted();
+    const { delayMs } = (await outcome) as Result & { readonly type: 'requeueAfter' };
+    expect(delayMs).toBeGreaterThan(30_000);
+    expect(delayMs).toBeLessThanOrEqual(90_001);
   });
 
   test('of an earlier generation, deletes it with its pods, by uid', async () => {

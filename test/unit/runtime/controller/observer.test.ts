@@ -140,7 +140,7 @@ test('every change that enqueued a deferred key is told, also one that came whil
   );
 });
 
-test('a deferral is told as given up if the server refuses the watch that delivers the write', async () => {
+test('a deferral is told as given up if the server forbids the watch that delivers the write', async () => {
   let writes = 0;
   managed.manager.controller(Widget, {
     owns: [Part],
@@ -161,7 +161,7 @@ test('a deferral is told as given up if the server refuses the watch that delive
   streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
   await ended(2);
   expect(reconciles().at(-1)?.why).toBe(
-    'Widget modified (spec.size), deferred until it gave up waiting for the cache of Part, whose watch the server refuses',
+    'Widget modified (spec.size), deferred until it gave up waiting for the cache of Part, which the server forbids or does not serve',
   );
 });
 

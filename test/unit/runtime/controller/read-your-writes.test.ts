@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type AnyInformer, Store } from '../../../../src/runtime/cache/index.ts';
+import { type AnyInformer, type CacheObserver, Store } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
-import { done } from '../../../../src/runtime/index.ts';
+import { done, type Kind } from '../../../../src/runtime/index.ts';
+import type { Cause } from '../../../../src/runtime/queue/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -443,7 +444,20 @@ describe('a write that the watch does not deliver in time', () => {
     resumed.stream().send('ADDED', stored('p', '20'));
     await reconciled('a', 2);
     expect(await replaced()).toBe(1);
-    expect(managed.log.messages('warn')).toEqual(['the watch has not delivered our own write: replacing the watch']);
+    expect(managed.log.lines.filter(({ level }) => level === 'warn')).toEqual([
+      {
+        level: 'warn',
+        message: 'the watch has not delivered our own write: replacing the watch',
+        details: {
+          controller: 'widget',
+          object: 'default/a',
+          resource: 'parts.test.example',
+          written: 'default/p',
+          version: '20',
+          ageMs: expect.any(Number),
+        },
+      },
+    ]);
   });
 
   test('causes a relist if the new watch does not deliver it either, and the key is enqueued', async () => {
@@ -623,7 +637,7 @@ describe('a write that is not delivered because no watch is open', () => {
   });
 });
 
-describe('an optional kind that the server refuses', () => {
+describe('an optional kind that is unavailable', () => {
   const forbidden = (exchange: Exchange): void => exchange.refuse(403, 'Forbidden');
 
   test('defers no key', async () => {
@@ -660,7 +674,7 @@ describe('an optional kind that the server refuses', () => {
   });
 });
 
-describe('a needed kind that the server refuses', () => {
+describe('a kind that is not optional and becomes unavailable', () => {
   /** Refuses the next watch after the check for a restored server. */
   async function refuseWatch(): Promise<void> {
     parts.end();
@@ -693,7 +707,7 @@ describe('a needed kind that the server refuses', () => {
     await reconciled('a', 2);
     expect(performance.now() - writtenAtMs).toBeGreaterThanOrEqual(600);
     expect(managed.log.messages('warn')).toContain(
-      'the server refuses the watch that delivers our own write: reconciling from a stale cache',
+      'the server forbids the watch that delivers our own write, or does not serve the kind: reconciling from a stale cache',
     );
   });
 });
@@ -783,7 +797,7 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
     namespaces: undefined,
     observe: () => () => {},
     coverage: () => 'watched',
-    refusedForMs: () => 0,
+    unavailableForMs: () => 0,
     store: new Store<Part>(),
     hasReached: () => false,
     replaceWatch: () => {
@@ -799,6 +813,75 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
   await written;
   expect(writes.defer('default/a')).toBe(false);
   expect(replaced).toBe(0);
+});
+
+/** An informer of a kind as ReadYourWrites sees it, whose progress the test decides. */
+function informerOf(kind: Kind) {
+  const cache = { version: 10, observer: undefined as CacheObserver | undefined };
+  const informer = {
+    kind,
+    namespaces: undefined,
+    observe: (observer: CacheObserver) => {
+      cache.observer = observer;
+      return () => {};
+    },
+    coverage: () => 'watched',
+    store: new Store<Part>(),
+    hasReached: (version: string) => Number(version) <= cache.version,
+  };
+  return { cache, informer: informer as unknown as AnyInformer };
+}
+
+describe('a key that is deferred when a kind is listed or reset', () => {
+  const retry: Cause = { type: 'retry' };
+  const relist: Cause = { type: 'relist' };
+
+  /** A key that has written a Part and a Widget, each in version 20, and was deferred because of a retry. */
+  async function deferred() {
+    const [ofParts, ofWidgets] = [informerOf(Part), informerOf(Widget)];
+    const enqueued: Cause[] = [];
+    const writes = new ReadYourWrites([ofParts.informer, ofWidgets.informer], {
+      ...options,
+      enqueue: (_, cause) => enqueued.push(cause),
+    });
+    const client = writes.client(managed.client, 'default/a', new AbortController().signal);
+    const written = [createPart(client), client.create(Widget, stored('w', '0'))];
+    const pathOf = (resource: string): string => `/apis/test.example/v1/namespaces/default/${resource}`;
+    (await managed.server.next({ method: 'POST', path: pathOf('parts') })).json(201, stored('p', '20'));
+    (await managed.server.next({ method: 'POST', path: pathOf('widgets') })).json(201, stored('w', '20'));
+    await Promise.all(written);
+    expect(writes.defer('default/a', { causes: [retry] })).toBe(true);
+    const observe = ({ cache }: typeof ofParts): void => {
+      cache.version = 20;
+      cache.observer?.progressed(undefined);
+    };
+    const list = ({ cache }: typeof ofParts): void => {
+      cache.version = 20;
+      cache.observer?.listed(undefined, performance.now());
+    };
+    const reset = ({ cache }: typeof ofParts): void => cache.observer?.reset(undefined);
+    return { writes, enqueued, ofParts, ofWidgets, observe, list, reset };
+  }
+
+  test.each(['list', 'reset'] as const)('says after a %s why it was deferred', async (event) => {
+    const world = await deferred();
+    world.observe(world.ofWidgets);
+    world[event](world.ofParts);
+    const how = event === 'list' ? 'observed' : 'reset';
+    expect(world.enqueued).toEqual([expect.objectContaining({ type: 'observed', how, before: retry }), relist]);
+    world.writes.detach();
+  });
+
+  test('keeps its time and its causes while it waits for another kind', async () => {
+    const { writes, enqueued, ofParts, ofWidgets, observe, list } = await deferred();
+    const sinceMs = writes.deferredSinceMs('default/a');
+    list(ofParts);
+    expect(writes.deferredSinceMs('default/a')).toBe(sinceMs);
+    expect(enqueued).toEqual([]);
+    observe(ofWidgets);
+    expect(enqueued).toEqual([expect.objectContaining({ deferredAtMs: sinceMs, before: retry }), relist]);
+    writes.detach();
+  });
 });
 
 test('a deferred key is enqueued once: after its last request is answered, although its minimum was observed before', async () => {

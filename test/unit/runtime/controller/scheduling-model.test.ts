@@ -139,7 +139,7 @@ class Cached {
 
   readonly coverage = (object: KubeObject): Coverage =>
     this.isOptional && this.#watchOf(object).isRefused ? 'unlisted' : 'watched';
-  readonly refusedForMs = (namespace: Namespace): number =>
+  readonly unavailableForMs = (namespace: Namespace): number =>
     this.watches[namespace].isRefused ? performance.now() - this.watches[namespace].refusedAtMs : 0;
   readonly hasReached = (wanted: string, namespace: Namespace): boolean =>
     compareResourceVersions(this.watches[namespace].reached, wanted) >= 0;

@@ -7,11 +7,11 @@ import { owns } from '../../../../src/runtime/controller/watch.ts';
 import {
   done,
   type Manager,
-  ownsByName,
   type Predicate,
   predicates,
   type Reconcile,
   watches,
+  watchesByName,
 } from '../../../../src/runtime/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Deployment, Pod } from '../../../../src/runtime/kinds/index.ts';
@@ -110,7 +110,7 @@ test('watches enqueues the keys that keysOf returns for a delta', async () => {
   await enqueued('added', 'p', 'deleted', 'p');
 });
 
-describe('ownsByName', () => {
+describe('watchesByName', () => {
   let owners: Store<Widget>;
   beforeEach(() => {
     owners = new Store();
@@ -119,7 +119,7 @@ describe('ownsByName', () => {
   });
 
   const byName = (observe?: (owner: Widget, delta: Delta<Part>) => void) =>
-    ownsByName(
+    watchesByName(
       { store: owners, addIndex: (name, values) => owners.addIndex(name, values) },
       Part,
       ({ metadata: { name, namespace = '' } }) =>

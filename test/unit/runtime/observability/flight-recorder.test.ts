@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import { Echo } from '../../../../src/api/index.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
 import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { EventCauses } from '../../../../src/runtime/controller/event-causes.ts';
+import { DeltaCauses } from '../../../../src/runtime/controller/delta-causes.ts';
 import type { ObjectKey } from '../../../../src/runtime/index.ts';
 import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
@@ -97,7 +97,7 @@ describe('the recorder keeps', () => {
     reconcile('a');
     for (let i = 0; i < 10; i += 1) {
       const cause = {
-        type: 'event',
+        type: 'delta',
         kind: 'Part',
         change: 'modified',
         origin: 'watch',
@@ -184,7 +184,7 @@ describe('the recorder keeps', () => {
     end(trace);
     expect(recorder.bytes).toBe(bytes);
     const change = (...paths: readonly string[]) =>
-      ({ type: 'event', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
+      ({ type: 'delta', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
     observer.filtered('default/a', change('metadata.annotations.a'));
     const filtered = recorder.bytes;
     expect(filtered).toBeGreaterThan(bytes);
@@ -253,7 +253,7 @@ describe('an explanation', () => {
     const { observer, create, explained, told } = recording();
     const startedAtMs = performance.now();
     const cause = {
-      type: 'event',
+      type: 'delta',
       kind: 'Part',
       change: 'modified',
       origin: 'watch',
@@ -330,7 +330,7 @@ describe('an explanation', () => {
   test('tells a change that the predicate dropped, but not one of the status alone', () => {
     const { observer, reconcile, explained } = recording();
     const change = (...paths: readonly string[]) =>
-      ({ type: 'event', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
+      ({ type: 'delta', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
     reconcile('a');
     observer.filtered('default/a', change('metadata.annotations'));
     observer.filtered('default/a', change('status'));
@@ -465,7 +465,7 @@ describe('the records contain no values', () => {
       status: { text: value, conditions: [{ type: 'Ready', message: value }] },
     });
     const [before, after] = [object(`${secret}-1`), object(`${secret}-2`)];
-    const cause = new EventCauses('Widget', () => 'tester').of(
+    const cause = new DeltaCauses('Widget', () => 'tester').of(
       { type: 'modified', object: after, previous: before },
       'watch',
     );

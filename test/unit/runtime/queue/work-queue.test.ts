@@ -49,7 +49,7 @@ describe('keys', () => {
 
   test('keep the cause that enqueued them beside the observed write that they were deferred for', async () => {
     const change = {
-      type: 'event',
+      type: 'delta',
       kind: 'Widget',
       change: 'modified',
       origin: 'watch',

@@ -1,7 +1,7 @@
 import type { Delta, DeltaOrigin } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 import { changedPaths } from '../observability/field-paths.ts';
-import type { EventCause } from '../queue/index.ts';
+import type { DeltaCause } from '../queue/index.ts';
 
 /** How many causes of a kind are kept for reuse. */
 const maxCauses = 64;
@@ -9,18 +9,18 @@ const maxCauses = 64;
 /** Who wrote an object that a watch has just delivered: its status, or the rest. */
 export type WriterOf = (object: KubeObject, part: 'status' | 'main') => string | undefined;
 
-/** The causes of the events of one kind. Equal causes are one object, so that thousands of keys share it. */
-export class EventCauses {
+/** The causes of the deltas of one kind. Equal causes are one object, so that thousands of keys share it. */
+export class DeltaCauses {
   readonly #kind: string;
   readonly #writerOf: WriterOf;
-  readonly #known = new Map<string, EventCause>();
+  readonly #known = new Map<string, DeltaCause>();
 
   constructor(kind: string, writerOf: WriterOf) {
     this.#kind = kind;
     this.#writerOf = writerOf;
   }
 
-  of(delta: Delta<KubeObject>, origin: DeltaOrigin): EventCause {
+  of(delta: Delta<KubeObject>, origin: DeltaOrigin): DeltaCause {
     if (delta.type !== 'modified') return this.#cause({ change: delta.type, origin, paths: [], by: undefined });
     const paths = changedPaths(delta.object, delta.previous);
     const isStatus = paths.length > 0 && paths.every((path) => path.startsWith('status'));
@@ -32,11 +32,11 @@ export class EventCauses {
     });
   }
 
-  #cause(parts: Omit<EventCause, 'type' | 'kind'>): EventCause {
+  #cause(parts: Omit<DeltaCause, 'type' | 'kind'>): DeltaCause {
     const id = `${parts.change} ${parts.origin} ${parts.by} ${parts.paths.join()}`;
     const known = this.#known.get(id);
     if (known !== undefined) return known;
-    const cause: EventCause = { type: 'event', kind: this.#kind, ...parts };
+    const cause: DeltaCause = { type: 'delta', kind: this.#kind, ...parts };
     if (this.#known.size === maxCauses) this.#known.clear();
     this.#known.set(id, cause);
     return cause;
