@@ -17,7 +17,7 @@ const charts = join(import.meta.dirname, '../../charts');
 /** The time to build the registry and the images, if no earlier run has. */
 const buildMs = 600_000;
 
-/** Its only image is busybox, so that nothing of the operator runs without a pull. */
+/** A cluster of its own, because the suite's nodes have the operator's image. */
 const clusterName = 't-registry';
 let nodes: Cluster;
 let watchdog: Watchdog;
@@ -119,6 +119,6 @@ test('the operator, its hooks and its pods use the images of the registry that t
   expect(await imageIds(watched)).toEqual([busyboxImage.nameWithDigest]);
 
   await cluster.kubectl(['delete', 'echo/mirrored', '--namespace', watched, '--timeout=90s']);
-  // Its hook is a pod, too.
+  // Its hook is a pod, and the only image of the operator on the node is the registry's.
   await helm('uninstall', 'echoperator', '--wait', '--timeout=120s');
 });
