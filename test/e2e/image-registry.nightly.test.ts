@@ -97,15 +97,21 @@ test('the operator, its hooks and its pods use the images of the registry that t
   const [createNamespace = '', createSecret = '', install = ''] = allCommands.map(here);
 
   await cluster.shell(createNamespace, folder);
-  const installation = cluster.shell(install, folder);
+  const abandoned = new AbortController();
+  const installation = cluster.shell(install, folder, abandoned.signal);
   const early = installation.then(() => {
     throw new Error('the installation did not need the Secret');
   });
-  early.catch(() => {});
-  // The first hook, before the Deployment exists.
-  await Promise.race([early, pullIsRefused(documentedNamespace, operatorImage)]);
-  await cluster.shell(createSecret, folder);
-  await installation;
+  try {
+    // The first hook's pull, before the Deployment exists.
+    await Promise.race([early, pullIsRefused(documentedNamespace, operatorImage)]);
+    await cluster.shell(createSecret, folder);
+    await installation;
+  } finally {
+    // After a failure Helm would wait for minutes.
+    abandoned.abort();
+    await installation.catch(() => {});
+  }
   const helm = (...args: readonly string[]) => cluster.helm([...args, '--namespace', documentedNamespace]);
   expect(await helm('test', 'echoperator', '--timeout=120s')).toMatch(/Phase: +Succeeded/);
   expect(await imageIds(documentedNamespace)).toEqual([operatorImage.nameWithDigest]);

@@ -57,9 +57,13 @@ export class E2eCluster {
   }
 
   /** Runs a shell script with kubectl and helm on the PATH. @throws ExecaError with the error output */
-  async shell(script: string, folder: string): Promise<string> {
+  async shell(script: string, folder: string, signal?: AbortSignal): Promise<string> {
     const path = [dirname(this.#kubectl), dirname(this.#helms.helm), process.env.PATH].join(':');
-    const options = { cwd: folder, env: { KUBECONFIG: this.kubeconfig, PATH: path } };
+    const options = {
+      cwd: folder,
+      env: { KUBECONFIG: this.kubeconfig, PATH: path },
+      ...(signal && { cancelSignal: signal }),
+    };
     return (await execa('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
   }
 
