@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-import { type Registry, startRegistry } from './environment/registry.ts';
+import { type ImageRegistry, startImageRegistry } from '../../testkit/image-registry.ts';
 import {
   alone,
   first,
@@ -37,9 +37,9 @@ afterAll(async () => {
 });
 
 describe.each(everyHelm)('an OCI registry, by %s', (name) => {
-  let registry: Registry;
+  let registry: ImageRegistry;
   beforeAll(async () => {
-    registry = await startRegistry(folder);
+    registry = await startImageRegistry({ folder });
   }, buildMs);
   afterAll(async () => registry?.[Symbol.asyncDispose]());
 

@@ -147,7 +147,10 @@ export const nightlySuites: readonly Suite[] = [
   },
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
-  nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),
+  {
+    ...nightly('nightly-helm', { folder: 'e2e', paths: '/(helm|image-registry)' }),
+    programs: [...(onCluster.programs ?? []), 'registry'],
+  },
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },

@@ -9,7 +9,7 @@ export const addressesOfAllClusters = '10.213.0.0/16';
 
 /** The addresses of one cluster's control plane and nodes. */
 export interface Addresses {
-  /** The address of the host's end of the link, with its prefix length. */
+  /** The address of the host's end of the link. */
   readonly host: string;
   readonly controlPlane: string;
   /** The address of a node. @param index from 0 */
@@ -21,7 +21,7 @@ export interface Addresses {
 /** @param network the third byte of the addresses, see ClusterState */
 export function addressesOf(network: number): Addresses {
   return {
-    host: `10.213.${network}.254/24`,
+    host: `10.213.${network}.254`,
     controlPlane: `10.213.${network}.1`,
     node: (index) => `10.213.${network}.${11 + index}`,
     pods: (index) => `10.244.${index + 1}.0/24`,

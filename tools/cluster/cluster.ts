@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages } from '../debian.ts';
 import { withExclusiveLock } from '../exclusive-lock.ts';
 import { runSteps, type Step, standardDisplay } from '../progress.ts';
+import { addressesOf } from './addresses.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { isApiServerReady, startControlPlane, startProgram, waitUntilApiServerReady } from './control-plane.ts';
@@ -14,7 +15,7 @@ import { baseImageArchives } from './images.ts';
 import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
 import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
-import { importImage, killNode, startNode } from './node.ts';
+import { allowRegistryWithoutTls, importImage, killNode, startNode } from './node.ts';
 import { pollUntilSolved } from './poll-until-solved.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
@@ -46,6 +47,8 @@ export class Cluster {
   readonly nodes: readonly string[];
   readonly kubeconfigPath: string;
   readonly auditLog: string;
+  /** The host's address in the cluster's network. Nodes and pods reach servers that listen on it. */
+  readonly hostAddress: string;
   readonly #layout: Layout;
   readonly #state: ClusterState;
   readonly #programs: Programs;
@@ -56,6 +59,7 @@ export class Cluster {
     this.nodes = nodeNames(state.nodes);
     this.kubeconfigPath = layout.adminKubeconfig;
     this.auditLog = layout.auditLog;
+    this.hostAddress = addressesOf(state.network).host;
     this.#layout = layout;
     this.#state = state;
     this.#programs = programs;
@@ -141,6 +145,11 @@ export class Cluster {
     );
     if (!isFile) throw new UsageError(`IMAGE.tar: got ${archive}, takes the path of an image archive`);
     await Promise.all(this.nodes.map((name) => this.#loadOnNode(name, resolve(archive))));
+  }
+
+  /** Lets the nodes pull images by HTTP from a registry on {@link hostAddress}. @param address host and port */
+  async allowRegistryWithoutTls(address: string): Promise<void> {
+    for (const name of this.nodes) await allowRegistryWithoutTls(nodeLayout(this.#layout, name), address);
   }
 
   /** Kills all processes of a node at once, like a power failure. The Node object becomes NotReady after about 15 s. */

@@ -57,7 +57,7 @@ async function makeNetworkOf(layout: Layout, nodes: number, network: number): Pr
 
   await ip(`link add ${layout.hostLink} type veth peer name host netns ${hub}`);
   await ipIn(hub, 'link set host master br0 up');
-  await ip(`address add ${addresses.host} dev ${layout.hostLink}`);
+  await ip(`address add ${addresses.host}/24 dev ${layout.hostLink}`);
   await ip(`link set ${layout.hostLink} up`);
 
   for (const [index, name] of nodeNames(nodes).entries()) {

@@ -94,6 +94,16 @@ export async function importImage(node: NodeLayout, archive: string, programs: P
   await execa(programs.ctr, ['--address', node.containerdSocket, '--namespace=k8s.io', 'images', 'import', archive]);
 }
 
+/** containerd reads this folder at each pull. */
+const registriesFolder = (node: NodeLayout): string => join(node.folder, 'registries');
+
+/** Lets a node pull from a registry by HTTP, for which containerd expects HTTPS. @param address host and port */
+export async function allowRegistryWithoutTls(node: NodeLayout, address: string): Promise<void> {
+  const folder = join(registriesFolder(node), address);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'hosts.toml'), `server = "http://${address}"\n`);
+}
+
 async function writeFiles(layout: Layout, state: ClusterState, node: NodeLayout, cgroups: Cgroups): Promise<void> {
   const index = nodeNames(state.nodes).indexOf(node.name);
   const addresses = addressesOf(state.network);
@@ -124,6 +134,8 @@ state = "/run/containerd"
 
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = "${registriesFolder(node)}"
   [plugins."io.containerd.cri.v1.images".pinned_images]
     sandbox = "${pauseImage}"
 

@@ -1,11 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { execa } from 'execa';
-import { AuditLog } from '../../../tools/cluster/index.ts';
+import { AuditLog, type Cluster } from '../../../tools/cluster/index.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 
 /** Helm 3 or Helm 4. */
 export type HelmName = 'helm' | 'helm4';
+
+type ClusterFiles = Pick<Cluster, 'kubeconfigPath' | 'auditLog'>;
+
+function filesOfSharedCluster(): ClusterFiles {
+  const { E2E_KUBECONFIG: kubeconfigPath, E2E_AUDIT_LOG: auditLog } = process.env;
+  if (kubeconfigPath === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+  return { kubeconfigPath, auditLog };
+}
 
 /** Access to a cluster as its users have it: kubectl and helm. */
 export class E2eCluster {
@@ -27,14 +35,13 @@ export class E2eCluster {
     this.#helms = options.helms;
   }
 
-  /** Connects to the cluster of the global set-up. */
-  static async connect(): Promise<E2eCluster> {
-    const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
-    if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+  /** Connects to a cluster. Default: the cluster of the global set-up. */
+  static async connect({ kubeconfigPath, auditLog }: ClusterFiles = filesOfSharedCluster()): Promise<E2eCluster> {
     const binaries = await ensureBinaries(['kubectl', 'helm', 'helm4']);
     const kubectl = binaries.get('kubectl') ?? '';
     const helms = { helm: binaries.get('helm') ?? '', helm4: binaries.get('helm4') ?? '' };
-    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromEnd(auditLog), kubectl, helms });
+    const options = { kubeconfig: kubeconfigPath, auditLog: await AuditLog.fromEnd(auditLog) };
+    return new E2eCluster({ ...options, kubectl, helms });
   }
 
   /** Runs kubectl. @throws ExecaError with kubectl's error output */
@@ -50,9 +57,13 @@ export class E2eCluster {
   }
 
   /** Runs a shell script with kubectl and helm on the PATH. @throws ExecaError with the error output */
-  async shell(script: string, folder: string): Promise<string> {
+  async shell(script: string, folder: string, signal?: AbortSignal): Promise<string> {
     const path = [dirname(this.#kubectl), dirname(this.#helms.helm), process.env.PATH].join(':');
-    const options = { cwd: folder, env: { KUBECONFIG: this.kubeconfig, PATH: path } };
+    const options = {
+      cwd: folder,
+      env: { KUBECONFIG: this.kubeconfig, PATH: path },
+      ...(signal && { cancelSignal: signal }),
+    };
     return (await execa('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
   }
 

@@ -23,7 +23,11 @@ export class DocumentedSteps {
   }
 
   get sql(): string {
-    return this.#blocks.flatMap(({ language, text }) => (language === 'sql' ? [text] : [])).join('');
+    return this.#textIn('sql');
+  }
+
+  get yaml(): string {
+    return this.#textIn('yaml');
   }
 
   /** The console commands, without their output. */
@@ -38,6 +42,10 @@ export class DocumentedSteps {
     const found = this.allCommands.filter((command) => command.startsWith(beginning));
     if (found.length === 0) throw new RangeError(`no console command starts with ${beginning}`);
     return found;
+  }
+
+  #textIn(wanted: string): string {
+    return this.#blocks.flatMap(({ language, text }) => (language === wanted ? [text] : [])).join('');
   }
 
   /** Returns the `--set` arguments of its Helm commands. */

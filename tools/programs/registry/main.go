@@ -1,5 +1,5 @@
-// Command registry is the distribution registry with only the in-memory storage driver. Its argument is the path of a
-// configuration file.
+// Command registry is the distribution registry with only the in-memory storage driver and, for passwords, htpasswd. Its argument is
+// the path of a configuration file.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry"
+	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
