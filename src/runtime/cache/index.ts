@@ -18,4 +18,4 @@ export {
 export type { IndexFunction } from './object-index.ts';
 export type { ReflectorOptions, ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
-export { type Delta, type ReadonlyStore, type ReplaceOptions, Store } from './store.ts';
+export { type Delta, type ReadonlyStore, type ReplaceOptions, Store, type StoreOptions } from './store.ts';

@@ -148,9 +148,12 @@ export class Informer<T extends KubeObject> {
     this.#options = options;
     this.#scope = new Scope(options);
     this.#log = log.child({ resource: resourceName(kind) });
-    this.#store = new Store<T>((error, object, index) => {
-      const details = { err: error, object: keyString(keyOf(object)), index };
-      this.#log.error(details, 'an index function threw: the index does not find the object');
+    this.#store = new Store<T>({
+      kind,
+      indexFailed: (error, object, index) => {
+        const details = { err: error, object: keyString(keyOf(object)), index };
+        this.#log.error(details, 'an index function threw: the index does not find the object');
+      },
     });
     const partitions = new Set(namespaces ?? [undefined]);
     this.#partitions = new Map(

@@ -21,6 +21,7 @@ export {
   isControlledBy,
   type Kind,
   type ObjectOf,
+  requireKeyInScope,
   resourceName,
   versionedResource,
 } from './kind.ts';

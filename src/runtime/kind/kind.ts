@@ -1,4 +1,4 @@
-import type { BuiltIn, KubeObject, OwnerReference } from './object.ts';
+import type { BuiltIn, KubeObject, ObjectKey, OwnerReference } from './object.ts';
 
 /** Carries the object's type in a {@link Kind}; it does not exist at run time. */
 declare const objectType: unique symbol;
@@ -34,6 +34,20 @@ export function resourceName(kind: Kind): string {
 /** Returns `group/version/plural`, which identifies one version of a resource. */
 export function versionedResource(kind: Kind): string {
   return `${kind.group}/${kind.version}/${kind.plural}`;
+}
+
+/**
+ * Checks that a key fits the scope of its kind: no object has another key.
+ *
+ * @throws TypeError for a namespaced kind without a namespace, and for a cluster-scoped kind with one.
+ */
+export function requireKeyInScope(kind: Kind, { name, namespace = '' }: ObjectKey): void {
+  if (kind.scope === 'Namespaced' && namespace === '')
+    throw new TypeError(`${resourceName(kind)} ${name} is namespaced: set metadata.namespace`);
+  if (kind.scope !== 'Namespaced' && namespace !== '')
+    throw new TypeError(
+      `${resourceName(kind)} ${name} is cluster-scoped: remove metadata.namespace, which is "${namespace}"`,
+    );
 }
 
 /**
