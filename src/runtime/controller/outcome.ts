@@ -16,7 +16,7 @@ import {
 } from '../kind/index.ts';
 import { summarizeError } from '../observability/error-summary.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
-import type { ReconcileContext } from './controller.ts';
+import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
 import { done, type Result, requeueAfter, retry, TerminalError } from './result.ts';
 
@@ -75,9 +75,6 @@ export const commonReasons = defineReasons({
   },
 });
 type CommonReason = ReasonOf<typeof commonReasons>;
-
-/** When failures in a row are reported. An API server that restarts causes several within milliseconds. */
-const reportedAfter = { failures: 3, ms: 5000 } as const;
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
@@ -313,8 +310,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
 
   /** @param count how many reconciles have failed in a row. Default: those before, and this one. */
   #isPersistent(failed: ReconcileContext['failed'], count = (failed?.count ?? 0) + 1): boolean {
-    if (failed === undefined || count < reportedAfter.failures) return false;
-    return this.#now().getTime() - failed.since.getTime() >= reportedAfter.ms;
+    return isPersistent(failed && { ...failed, count }, this.#now());
   }
 
   /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not tell the error. */
