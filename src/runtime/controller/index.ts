@@ -20,6 +20,7 @@ export {
   type PrinterColumn,
   type ScaleSubresource,
   type StandardStatus,
+  type ValidationRule,
 } from '../kind/define-kind.ts';
 export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
 export { NotStructuralError } from '../kind/structural-schema.ts';
