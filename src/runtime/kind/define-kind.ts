@@ -134,10 +134,7 @@ export function defineKind<S extends TProperties, U extends TProperties>(
 ): CustomKind<CustomObject<Static<TObject<S>>, Partial<Static<TObject<U>>>>> {
   const { group, version, kind, plural, scope = 'Namespaced' } = definition;
   const own = Object.entries(definition.status.properties).map(([name, schema]) => [name, Type.Optional(schema)]);
-  const status = Type.Object(
-    { ...Object.fromEntries(own), ...standardStatus },
-    { ...withoutShape(definition.status) },
-  );
+  const status = Type.Object({ ...Object.fromEntries(own), ...standardStatus }, { ...withoutShape(definition.status) });
   return { group, version, kind, plural, scope, definition: { ...definition, status } };
 }
 
