@@ -24,10 +24,10 @@ export function addEchoController(
   });
   const podProblems = watches(
     Pod,
-    ({ object }) => {
-      const controller = controllerOf(object);
+    (pod) => {
+      const controller = controllerOf(pod);
       if (controller?.kind !== Job.kind) return [];
-      return byJob.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
+      return byJob.ownersOf({ ...keyOf(pod), name: controller.name }).map(keyOf);
     },
     { predicate: affectsPodProblem },
   );

@@ -108,7 +108,7 @@ describe('a reconcile', () => {
   });
 
   test('is not called for a key that does not fit the scope of the kind, which is logged', async () => {
-    const withoutNamespace = watches(Widget, ({ object }) => [{ name: object.metadata.name }]);
+    const withoutNamespace = watches(Widget, ({ metadata }) => [{ name: metadata.name }]);
     await controller(['a'], () => done, { watches: [withoutNamespace] });
     await reconciled('a', 1);
     expect(begun.map(({ key }) => key)).toEqual(['default/a']);
