@@ -66,8 +66,15 @@ export function builtInKind<T>(
 /**
  * Returns the owner reference that makes `owner` the controller of a child. The garbage collector deletes the child with
  * the owner, and a foreground deletion of the owner waits for the child.
+ *
+ * @throws RangeError if the owner says that it is of another kind: the garbage collector would delete the child.
  */
 export function controllerReference(kind: Kind, owner: KubeObject): OwnerReference {
+  const { apiVersion = apiVersionOf(kind), kind: ownKind = kind.kind } = owner;
+  if (ownKind !== kind.kind || groupOf(apiVersion) !== kind.group)
+    throw new RangeError(
+      `the owner ${owner.metadata.name} is not a ${kind.kind} of ${apiVersionOf(kind)}: it is a ${ownKind} of ${apiVersion}`,
+    );
   return {
     apiVersion: apiVersionOf(kind),
     kind: kind.kind,
