@@ -39,7 +39,10 @@ export type ApplyResult<T extends KubeObject> =
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
   /** The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner. */
   | { readonly type: 'terminating'; readonly object: T }
-  /** An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. */
+  /**
+   * An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. If
+   * {@link belongsToPredecessor} is true for the holder, the owner was deleted and created again, and the name will soon be free.
+   */
   | { readonly type: 'nameTaken'; readonly holder: T };
 
 /** The client and the store for one child. */

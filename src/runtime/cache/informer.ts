@@ -214,7 +214,12 @@ export class Informer<T extends KubeObject> {
     );
   }
 
-  /** @throws RangeError if the name is taken. */
+  /**
+   * Adds an index over present and future objects, for `byIndex` of the store. May be called at any time.
+   *
+   * @param values must be pure, and depend on the object alone; see {@link IndexFunction}.
+   * @throws RangeError if the name is taken.
+   */
   addIndex(name: string, values: IndexFunction<T>): void {
     this.#store.addIndex(name, values);
   }

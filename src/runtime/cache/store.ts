@@ -24,7 +24,12 @@ export interface ReadonlyStore<T extends KubeObject> {
   byNamespace(namespace: string): Iterable<T>;
   /** The objects with an owner reference to this uid. The first call builds the index. */
   byOwner(uid: string): Iterable<T>;
-  /** @throws RangeError if no index has that name. */
+  /**
+   * The objects, of all namespaces, for which the index has this value. To find those of one namespace, put the namespace into the value:
+   * `keyString`.
+   *
+   * @throws RangeError if no index has that name.
+   */
   byIndex(index: string, value: string): Iterable<T>;
 }
 
