@@ -107,7 +107,7 @@ describe("somebody else's edits", () => {
         const next = await unlessAbsent(childOf<KubeObject>(kind, at.key, name));
         return next !== undefined && next.metadata.uid !== uid;
       });
-      await reported(at.key, `created ${kind.kind} ${name} again: it was deleted`);
+      await reported(at.key, `created ${kind.kind} ${name}, which was missing`);
     }
     await settled(at);
   });

@@ -1,8 +1,8 @@
 import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
-import { missingField } from '../../runtime/controller/index.ts';
+import { childName, dotlessChildName, missingField } from '../../runtime/controller/index.ts';
 import { controllerReference, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
-import { childName, dotlessChildName } from '../child-name.ts';
+
 import type { PodDefaults } from '../pod-defaults.ts';
 
 type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>;

@@ -79,13 +79,13 @@ export function addBookStoreController(
       watchesByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
       statefulSetWatch,
       watchesByName(bookStores, Service, serviceKeys),
-      watches(PersistentVolumeClaim, ({ object: claim }) => {
+      watches(PersistentVolumeClaim, (claim) => {
         const statefulSet = statefulSetOfClaim(claim);
         return statefulSet === undefined ? [] : statefulSetWatch.ownersOf(statefulSet).map(keyOf);
       }),
       watches(
         Pod,
-        ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
+        (pod) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
         // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
         { predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart) },
       ),

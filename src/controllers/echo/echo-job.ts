@@ -1,5 +1,6 @@
 import { Echo } from '../../api/index.ts';
 import type { Delta } from '../../runtime/cache/index.ts';
+import { childName } from '../../runtime/controller/index.ts';
 import {
   controllerReference,
   isControlledBy,
@@ -9,7 +10,6 @@ import {
   type ObjectKey,
 } from '../../runtime/index.ts';
 import type { Job } from '../../runtime/kinds/index.ts';
-import { childName } from '../child-name.ts';
 import { type PrintPodSettings, podLabels, printPod } from '../print-pod.ts';
 
 /** The annotation of a Job: the generation of the Echo whose message it prints. */

@@ -32,10 +32,10 @@ export function addEchoController(
   });
   const podProblems = watches(
     Pod,
-    ({ object }) => {
-      const controller = controllerOf(object);
+    (pod) => {
+      const controller = controllerOf(pod);
       if (controller?.kind !== Job.kind) return [];
-      return jobWatch.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
+      return jobWatch.ownersOf({ ...keyOf(pod), name: controller.name }).map(keyOf);
     },
     { predicate: affectsPodProblem },
   );

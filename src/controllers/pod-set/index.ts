@@ -28,7 +28,7 @@ export function addPodSetController(
     events,
     defaultPod,
   });
-  const orphans = watches(Pod, ({ object: pod }) => {
+  const orphans = watches(Pod, (pod) => {
     if (controllerOf(pod) !== undefined) return [];
     const sameApp = [...sets.store.byIndex(byApp, appKey(pod, pod.metadata.labels?.app))];
     return sameApp.filter((set) => isSelected(set, pod)).map(keyOf);

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { PodSet } from '../../api/index.ts';
+import { childName } from '../../runtime/controller/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
-import { childName } from '../child-name.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 
 /** The label of a pod with the hash of the template that it was created from. */

@@ -1,7 +1,7 @@
 import { ScheduledEcho } from '../../api/index.ts';
+import { childName } from '../../runtime/controller/index.ts';
 import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
 import type { CronJob } from '../../runtime/kinds/index.ts';
-import { childName } from '../child-name.ts';
 import { type PrintPodSettings, podLabels, printPod } from '../print-pod.ts';
 
 /** The CronJob controller appends eleven characters to name its Jobs, and these names are labels too. */

@@ -33,8 +33,8 @@ export function addScheduledEchoController(
   const cronJobWatch = watchesByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
   const podProblems = watches(
     Pod,
-    ({ object }) => {
-      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(object)?.uid ?? '')];
+    (pod) => {
+      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(pod)?.uid ?? '')];
       return owners.flatMap((cronJob) => cronJobWatch.ownersOf(keyOf(cronJob)).map(keyOf));
     },
     { predicate: affectsPodProblem },

@@ -18,6 +18,7 @@ import {
   keyString,
   type Manifest,
   resourceName,
+  versionedResource,
 } from '../kind/index.ts';
 import { type Difference, differencesOf } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
@@ -38,7 +39,10 @@ export type ApplyResult<T extends KubeObject> =
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
   /** The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner. */
   | { readonly type: 'terminating'; readonly object: T }
-  /** An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. */
+  /**
+   * An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. If
+   * {@link belongsToPredecessor} is true for the holder, the owner was deleted and created again, and the name will soon be free.
+   */
   | { readonly type: 'nameTaken'; readonly holder: T };
 
 /** The client and the store for one child. */
@@ -103,7 +107,7 @@ export class Applier {
    * Applies a child (server-side) if it is missing or differs from the manifest. A Secret's `stringData` is sent as
    * `data`, which is how the server stores it.
    *
-   * @throws RangeError for a manifest without a controller reference; the client's errors, for example a Conflict if the
+   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's errors, for example a Conflict if the
    *   child was replaced or deleted concurrently, which the next reconcile finds in the store.
    */
   async apply<T extends KubeObject>(
@@ -112,6 +116,7 @@ export class Applier {
     { client, store }: ApplyChildOptions<T>,
   ): Promise<ApplyResult<T>> {
     const ownerUid = controllerUidOf(kind, manifest);
+    requireStoreOf(kind, store);
     const configuration = this.#configuration(kind, manifest);
     const stored = store.get(keyOf(manifest));
     if (stored !== undefined) return this.#applyTo(stored, kind, configuration, ownerUid, client);
@@ -132,7 +137,7 @@ export class Applier {
    * Creates a child that never changes afterwards (a Job, a Pod). If a create gets no response, a get by name tells whether it
    * succeeded. The create may still be in flight then, so a retry must use the same name.
    *
-   * @throws RangeError for a manifest without a controller reference; the client's errors, unless the child exists.
+   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's errors, unless the child exists.
    */
   async createOnce<T extends KubeObject>(
     kind: Kind<T>,
@@ -140,6 +145,7 @@ export class Applier {
     { client, store, fieldValidation }: ApplyChildOptions<T> & Pick<CreateOptions, 'fieldValidation'>,
   ): Promise<Exclude<ApplyResult<T>, { readonly type: 'applied' }>> {
     const ownerUid = controllerUidOf(kind, manifest);
+    requireStoreOf(kind, store);
     const stored = store.get(keyOf(manifest));
     if (stored !== undefined) return classify(stored, ownerUid, 'unchanged');
     try {
@@ -212,6 +218,15 @@ function controllerUidOf(kind: Kind, manifest: Manifest<KubeObject>): string {
   if (controller !== undefined) return controller.uid;
   throw new RangeError(
     `the manifest of ${resourceName(kind)} ${manifest.metadata.name} has no controller reference: add controllerReference(…)`,
+  );
+}
+
+/** The compiler accepts the store of another built-in kind: all members of their types are optional. */
+function requireStoreOf(kind: Kind, store: Pick<ReadonlyStore<KubeObject>, 'kind'>): void {
+  const other = store.kind;
+  if (other === undefined || other === kind || versionedResource(other) === versionedResource(kind)) return;
+  throw new RangeError(
+    `the store has ${versionedResource(other)}, and the manifest is of ${versionedResource(kind)}: pass the store of that kind`,
   );
 }
 

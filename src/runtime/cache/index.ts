@@ -2,7 +2,7 @@
  * `@echoperator/runtime/cache`: the informer, which lists and watches a kind, and the store, which holds its objects.
  *
  * `Manager.informer` returns the shared informer of a kind. Import this entry to name the types of an informer's options,
- * handlers and deltas, or to fill a `Store` by hand in the unit test of a reconciler.
+ * handlers and deltas.
  */
 export {
   type AnyInformer,
@@ -18,4 +18,4 @@ export {
 export type { IndexFunction } from './object-index.ts';
 export type { ReflectorOptions, ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
-export { type Delta, type ReadonlyStore, type ReplaceOptions, Store } from './store.ts';
+export { type Delta, type ReadonlyStore, type ReplaceOptions, Store, type StoreOptions } from './store.ts';

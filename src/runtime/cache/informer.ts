@@ -151,9 +151,12 @@ export class Informer<T extends KubeObject> {
     this.#options = options;
     this.#scope = new Scope(options);
     this.#log = log.child({ resource: resourceName(kind) });
-    this.#store = new Store<T>((error, object, index) => {
-      const details = { err: error, object: keyString(keyOf(object)), index };
-      this.#log.error(details, 'an index function threw: the index does not find the object');
+    this.#store = new Store<T>({
+      kind,
+      indexFailed: (error, object, index) => {
+        const details = { err: error, object: keyString(keyOf(object)), index };
+        this.#log.error(details, 'an index function threw: the index does not find the object');
+      },
     });
     const partitions = new Set(namespaces ?? [undefined]);
     this.#partitions = new Map(
@@ -215,7 +218,12 @@ export class Informer<T extends KubeObject> {
       .find((found) => found && isForbidden(found.error) && found.lastMs - found.sinceMs >= forMs);
   }
 
-  /** @throws RangeError if the name is taken. */
+  /**
+   * Adds an index over present and future objects, for `byIndex` of the store. May be called at any time.
+   *
+   * @param values must be pure, and depend on the object alone; see {@link IndexFunction}.
+   * @throws RangeError if the name is taken.
+   */
   addIndex(name: string, values: IndexFunction<T>): void {
     this.#store.addIndex(name, values);
   }

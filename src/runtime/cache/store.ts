@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { KubeObject, ObjectKey } from '../kind/index.ts';
+import { type Kind, type KubeObject, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
 import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
 /** A change of an object in the store. */
@@ -14,14 +14,22 @@ export type Delta<T extends KubeObject> =
  * shows changes made meanwhile; an index returns a snapshot.
  */
 export interface ReadonlyStore<T extends KubeObject> {
+  /** Undefined if the store was made without it. */
+  readonly kind: Kind<T> | undefined;
   readonly size: number;
+  /** @throws TypeError if the key does not fit the kind's scope. */
   get(key: ObjectKey): T | undefined;
   list(): Iterable<T>;
   /** The objects of one namespace. Cluster-scoped objects are in `''`. */
   byNamespace(namespace: string): Iterable<T>;
   /** The objects with an owner reference to this uid. The first call builds the index. */
   byOwner(uid: string): Iterable<T>;
-  /** @throws RangeError if no index has that name. */
+  /**
+   * The objects, of all namespaces, for which the index has this value. To find those of one namespace, put the namespace into the value:
+   * `keyString`.
+   *
+   * @throws RangeError if no index has that name.
+   */
   byIndex(index: string, value: string): Iterable<T>;
 }
 
@@ -36,8 +44,17 @@ export interface ReplaceOptions {
   readonly trustVersions?: boolean;
 }
 
+/** Options of a {@link Store}. */
+export interface StoreOptions<T extends KubeObject> {
+  /** Default: unknown. Then neither {@link Store.get} nor the applier checks it. */
+  readonly kind?: Kind<T>;
+  /** Called when an index function throws. The index then does not find the object. */
+  readonly indexFailed?: (error: unknown, object: T, index: string) => void;
+}
+
 /** A kind's objects by namespace and name, with indexes. A change returns its delta, or undefined if nothing changed. */
 export class Store<T extends KubeObject> implements ReadonlyStore<T> {
+  readonly kind: Kind<T> | undefined;
   /** By namespace, then by name. The keys are the objects' own strings, so they take no extra memory. */
   readonly #namespaces = new Map<string, Map<string, T>>();
   readonly #indexes = new Map<string, ObjectIndex<T>>();
@@ -45,8 +62,8 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   #owners: ObjectIndex<T> | undefined;
   #size = 0;
 
-  /** @param indexFailed is called when an index function throws. The index then does not find the object. */
-  constructor(indexFailed: (error: unknown, object: T, index: string) => void = () => {}) {
+  constructor({ kind, indexFailed = () => {} }: StoreOptions<T> = {}) {
+    this.kind = kind;
     this.#indexFailed = indexFailed;
   }
 
@@ -54,8 +71,12 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
     return this.#size;
   }
 
-  get({ namespace = '', name }: ObjectKey): T | undefined {
-    return this.#namespaces.get(namespace)?.get(name);
+  get(key: ObjectKey): T | undefined {
+    const { namespace = '', name } = key;
+    const object = this.#namespaces.get(namespace)?.get(name);
+    // Not before: a key that finds an object is right.
+    if (object === undefined && this.kind !== undefined) requireKeyInScope(this.kind, key);
+    return object;
   }
 
   *list(): Generator<T, void, undefined> {

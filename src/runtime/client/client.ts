@@ -1,4 +1,4 @@
-import type { Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
+import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
 import type { ReconcileTrace } from '../observability/index.ts';
 
 /** Selects the objects of a list, a watch or a deleteCollection. */
@@ -246,14 +246,14 @@ export interface Client {
   mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: VersionedKey,
-    status: object,
+    status: DesiredStatus<NonNullable<T['status']>>,
     options?: RequestOptions,
   ): Promise<T>;
   /** Like {@link Client.apply}, but only the status. The object must exist. */
   applyStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: ObjectKey,
-    status: object,
+    status: DesiredStatus<NonNullable<T['status']>>,
     options?: ApplyOptions,
   ): Promise<T>;
 

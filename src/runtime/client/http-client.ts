@@ -1,5 +1,6 @@
 import {
   apiVersionOf,
+  type DesiredStatus,
   type Kind,
   type KubeObject,
   type Manifest,
@@ -170,7 +171,7 @@ export class HttpClient implements Client {
   async mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: VersionedKey,
-    status: object,
+    status: DesiredStatus<NonNullable<T['status']>>,
     options?: RequestOptions,
   ): Promise<T> {
     const path = objectPath(kind, key, 'status');
@@ -190,7 +191,7 @@ export class HttpClient implements Client {
   async applyStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: ObjectKey,
-    status: object,
+    status: DesiredStatus<NonNullable<T['status']>>,
     options?: ApplyOptions,
   ): Promise<T> {
     const { name, namespace } = key;

@@ -1,4 +1,4 @@
-import { type Kind, type ObjectKey, resourceName } from '../kind/index.ts';
+import { type Kind, type ObjectKey, requireKeyInScope, resourceName } from '../kind/index.ts';
 
 /** Returns the URL path of a group and version. The core group is the empty string. */
 function groupVersionPath(group: string, version: string): string {
@@ -18,17 +18,10 @@ export function collectionPath(kind: Kind, namespace?: string): string {
  *
  * @throws TypeError if the key does not fit the kind's scope, or if its name or namespace is not a valid path segment.
  */
-export function creationPath(kind: Kind, { name, namespace }: ObjectKey): string {
+export function creationPath(kind: Kind, key: ObjectKey): string {
+  const { name, namespace } = key;
   if (!isPathSegment(name)) throw new TypeError(`${resourceName(kind)}: the name "${name}" is invalid`);
-  const hasNamespace = namespace !== undefined && namespace !== '';
-  if (kind.scope === 'Namespaced' && !hasNamespace) {
-    throw new TypeError(`${resourceName(kind)} ${name} is namespaced: set metadata.namespace`);
-  }
-  if (kind.scope !== 'Namespaced' && hasNamespace) {
-    throw new TypeError(
-      `${resourceName(kind)} ${name} is cluster-scoped: remove metadata.namespace, which is "${namespace}"`,
-    );
-  }
+  requireKeyInScope(kind, key);
   if (namespace !== undefined && !isPathSegment(namespace)) {
     throw new TypeError(`${resourceName(kind)} ${name}: the namespace "${namespace}" is invalid`);
   }

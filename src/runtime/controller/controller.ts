@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import type { AnyInformer, Informer, InformerOptions } from '../cache/index.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
-import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
+import { type Kind, type KubeObject, keyString, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
 import type {
   ControllerKeyState,
   ControllerObserver,
@@ -72,6 +72,15 @@ export interface FailedReconciles {
  * {@link GateClosedError}, and a refusal because the key's own namespace is being deleted, end the reconcile without a retry.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
+
+/** When failures in a row are reported. An API server that restarts causes several within milliseconds. */
+const reportedAfter = { failures: 3, ms: 5000 } as const;
+
+/** Whether failures in a row are worth a report: they last, and are not only many at once. */
+export const isPersistent = (failed: Pick<FailedReconciles, 'count' | 'since'> | undefined, now: Date): boolean =>
+  failed !== undefined &&
+  failed.count >= reportedAfter.failures &&
+  now.getTime() - failed.since.getTime() >= reportedAfter.ms;
 
 /** Options of a {@link Controller}. `Children` are the types of the objects that it owns. */
 export interface ControllerOptions<
@@ -272,8 +281,16 @@ export class Controller<T extends KubeObject> {
     });
   }
 
-  readonly #enqueue: Enqueue = (key, options, cause) =>
+  readonly #enqueue: Enqueue = (key, options, cause) => {
+    try {
+      requireKeyInScope(this.#informer.kind, key);
+    } catch (error) {
+      // Not thrown: a source may call this in a listener, whose error would end the process.
+      this.#log.error({ err: error }, 'a watch or source returned a key that no object can have: not enqueued');
+      return;
+    }
     this.#queue.add(keyString(key), options, this.#isTakingOver ? takeover : cause);
+  };
 
   /** Runs the sources and the resyncs until they are stopped. */
   async #runSources(): Promise<void> {
@@ -419,8 +436,10 @@ export class Controller<T extends KubeObject> {
     this.#queue.addRateLimited(key);
     if (isConflict(error) || isAlreadyExists(error)) {
       // The store was stale, which is ordinary. Retry, because no event may follow: the store never sees an object that was
-      // created and deleted between two lists.
-      log.debug({ err: error }, 'conflict: retrying');
+      // created and deleted between two lists. A Conflict that never ends has another cause, such as a wrong precondition.
+      if (isPersistent(this.#queue.failuresInARow(key), new Date()))
+        log.warn({ err: error }, 'conflicts do not end: retrying');
+      else log.debug({ err: error }, 'conflict: retrying');
       return { outcome: 'error' };
     }
     log.error({ err: asError(error) }, 'reconcile failed: trying again');

@@ -4,6 +4,8 @@
  * Import this entry for one of these:
  *
  * - Adopt objects: `adoptAndRelease`.
+ * - Name a child after an owner whose name may be too long for it: `childName`, `dotlessChildName`.
+ * - Tell a name that is taken from one that will soon be free: `belongsToPredecessor`.
  * - Write a status without an `OutcomeReporter`: `desiredStatus`, `patchStatusIfPresent`.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
  * - Find a required field that an older object lacks: `missingField`.
@@ -20,6 +22,7 @@ export {
   type PrinterColumn,
   type ScaleSubresource,
   type StandardStatus,
+  type ValidationRule,
 } from '../kind/define-kind.ts';
 export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
 export { NotStructuralError } from '../kind/structural-schema.ts';
@@ -28,6 +31,7 @@ export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
+export { childName, dotlessChildName } from './child-name.ts';
 export { belongsToPredecessor } from './children.ts';
 export type { ControllerOptions, FailedReconciles } from './controller.ts';
 export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';

@@ -16,7 +16,7 @@ import {
 } from '../kind/index.ts';
 import { summarizeError } from '../observability/error-summary.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
-import type { ReconcileContext } from './controller.ts';
+import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
 import { done, type Result, requeueAfter, retry, TerminalError } from './result.ts';
 
@@ -32,8 +32,8 @@ export interface Reason {
    */
   readonly recordsMessageChanges?: boolean;
   /**
-   * Whether a child may be missing under this reason because it could not be created. {@link OutcomeReporter.recordChild} does not
-   * report a child that is then created as one that was deleted. Default false.
+   * Whether a child may be missing under this reason because it could not be created: set it for a taken name, and for a refusal.
+   * {@link OutcomeReporter.recordChild} then reports a child as created, not as created again. Default false.
    */
   readonly blocksCreation?: boolean;
   /** One sentence for the generated documentation. */
@@ -76,9 +76,6 @@ export const commonReasons = defineReasons({
 });
 type CommonReason = ReasonOf<typeof commonReasons>;
 
-/** When failures in a row are reported. An API server that restarts causes several within milliseconds. */
-const reportedAfter = { failures: 3, ms: 5000 } as const;
-
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
 
@@ -100,7 +97,7 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
    * Members of the status besides `conditions` and `observedGeneration`. A member that is null or undefined is removed; one
    * that is absent stays as it is.
    */
-  readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>>;
+  readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>> | undefined;
   /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
   readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
   /**
@@ -172,7 +169,8 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  * const reconcile: Reconcile = async (key, context) => {
  *   const shop = shops.get(key);
  *   if (shop === undefined || shop.metadata.deletionTimestamp !== undefined) return done;
- *   return reporter.reconcile(shop, context, async () => {
+ *   // The annotation rejects a misspelt member.
+ *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, Widget>> => {
  *     const applied = await applier.apply(Deployment, deploymentOf(shop), { client: context.client, store: deployments });
  *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${shop.metadata.name} is not ours` };
  *     return { reason: 'Deployed', message: `Deployment ${shop.metadata.name} is as the spec asks` };
@@ -260,9 +258,11 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Records an Event if an apply created a child (`DeploymentCreated`, or `DeploymentRecreated` if somebody had deleted it) or changed
-   * it (`DeploymentChanged`, whose note names the first field that was corrected). Call it with each result of {@link Applier.apply}.
-   * Does not wait and never throws.
+   * Records an Event if an apply created a child (`DeploymentCreated`) or changed it (`DeploymentChanged`, whose note names the first field
+   * that was corrected). Call it with each result of {@link Applier.apply}. Does not wait and never throws.
+   *
+   * The Event is `DeploymentRecreated` if `Ready` already has a reason of this generation without {@link Reason.blocksCreation}: most
+   * often somebody has deleted the child; a new version of the operator may also have added it.
    */
   recordChild(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
     if (applied.type !== 'created' && applied.type !== 'applied') return;
@@ -271,7 +271,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       applied.type === 'applied'
         ? ['Changed', `applied ${what}, which differed from the spec in ${applied.difference}`]
         : this.#hadChildren(object)
-          ? ['Recreated', `created ${what} again: it was deleted`]
+          ? ['Recreated', `created ${what}, which was missing`]
           : ['Created', `created ${what}`];
     this.recordEvent(object, { type: 'Normal', reason: `${child.kind}${suffix}`, note }, context);
   }
@@ -314,8 +314,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
 
   /** @param count how many reconciles have failed in a row. Default: those before, and this one. */
   #isPersistent(failed: ReconcileContext['failed'], count = (failed?.count ?? 0) + 1): boolean {
-    if (failed === undefined || count < reportedAfter.failures) return false;
-    return this.#now().getTime() - failed.since.getTime() >= reportedAfter.ms;
+    return isPersistent(failed && { ...failed, count }, this.#now());
   }
 
   /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not name the error. */

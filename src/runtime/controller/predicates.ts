@@ -54,7 +54,12 @@ export const deletion: Predicate<KubeObject> = (delta) =>
   (delta.object.metadata.deletionTimestamp !== undefined &&
     (delta.type === 'added' || delta.previous.metadata.deletionTimestamp === undefined));
 
+// The first signature of `and` and `or` takes the object's type from where the result is used: a function without a type beside
+// `generationChanged` would otherwise get a KubeObject. The second takes it from the predicates.
+
 /** True if all predicates return true. */
+export function and<T extends KubeObject>(...predicates: readonly Predicate<NoInfer<T>>[]): Predicate<T>;
+export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T>;
 export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {
   return (delta) => predicates.every((predicate) => predicate(delta));
 }
@@ -63,7 +68,15 @@ export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]
  * True if any predicate returns true.
  *
  * @example predicates.or(predicates.generationChanged, predicates.annotationsChanged)
+ *
+ * @example
+ * manager.controller(Widget, {
+ *   predicate: predicates.or(predicates.generationChanged, (delta) => delta.object.status?.conditions === undefined),
+ *   reconcile,
+ * });
  */
+export function or<T extends KubeObject>(...predicates: readonly Predicate<NoInfer<T>>[]): Predicate<T>;
+export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T>;
 export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {
   return (delta) => predicates.some((predicate) => predicate(delta));
 }

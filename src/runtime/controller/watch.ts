@@ -56,13 +56,37 @@ export interface WatchFilter<T extends KubeObject> {
 /**
  * Watches another kind.
  *
- * @param keysOf returns the keys to reconcile after a change. Called in order, after the store has applied the change.
+ * @param keysOf maps an object to the keys to reconcile. After a change it is called with the object as it is now, and as it was before,
+ *   so that the keys to which the object no longer maps are enqueued too. Called in order, after the store has applied the change.
  *   Synchronous; must not throw or write.
  */
 export function watches<T extends KubeObject>(
   kind: Kind<T>,
+  keysOf: (object: T) => Iterable<ObjectKey>,
+  filter: WatchFilter<T> = {},
+): Watch {
+  return watchDeltas(kind, (delta) => keysBeforeAndAfter(delta, keysOf), filter);
+}
+
+function keysBeforeAndAfter<T extends KubeObject>(
+  delta: Delta<T>,
+  keysOf: (object: T) => Iterable<ObjectKey>,
+): readonly ObjectKey[] {
+  const after = [...keysOf(delta.object)];
+  if (delta.type !== 'modified') return after;
+  const before = [...keysOf(delta.previous)];
+  const isSame = before.length === after.length && before.every((key, n) => isSameKey(key, after[n]));
+  // The queue holds a key once, so one that is in both does no harm.
+  return isSame ? after : [...before, ...after];
+}
+
+const isSameKey = (a: ObjectKey, b: ObjectKey | undefined): boolean =>
+  a.name === b?.name && a.namespace === b.namespace;
+
+function watchDeltas<T extends KubeObject>(
+  kind: Kind<T>,
   keysOf: (delta: Delta<T>) => Iterable<ObjectKey>,
-  { predicate, informer: options }: WatchFilter<T> = {},
+  { predicate, informer: options }: WatchFilter<T>,
 ): Watch {
   return {
     attach: (informers, enqueue, tracksCauses = false) => {
@@ -88,20 +112,15 @@ export function watches<T extends KubeObject>(
  * in the owner reference is ignored: it is the version in which the owner was served when the child was created.
  */
 export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: WatchFilter<T> = {}): Watch {
-  const ownerKey = (object: KubeObject): ObjectKey | undefined => {
+  const ownerKeys = (object: KubeObject): readonly ObjectKey[] => {
     const reference = controllerOf(object);
-    if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return undefined;
+    if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return [];
     const { namespace } = object.metadata;
     return owner.scope === 'Cluster' || namespace === undefined
-      ? { name: reference.name }
-      : { name: reference.name, namespace };
+      ? [{ name: reference.name }]
+      : [{ name: reference.name, namespace }];
   };
-  const keysOf = (delta: Delta<T>): readonly ObjectKey[] => {
-    const key = ownerKey(delta.object);
-    const before = delta.type === 'modified' && hasNewController(delta) ? ownerKey(delta.previous) : undefined;
-    return [before, key].filter((each) => each !== undefined);
-  };
-  return watches(child, keysOf, filter);
+  return watches(child, ownerKeys, filter);
 }
 
 /**
@@ -161,11 +180,8 @@ export function watchesByName<Owner extends KubeObject, Child extends KubeObject
     for (const owner of ownersFound) observe?.(owner, delta);
     return ownersFound.map(keyOf);
   };
-  return { ...watches(child, keysOf, filter), ownersOf };
+  return { ...watchDeltas(child, keysOf, filter), ownersOf };
 }
-
-const hasNewController = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
-  controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;
 
 const foundByList = { priority: 'low' } as const;
 const watchEvent = { isEvent: true } as const;

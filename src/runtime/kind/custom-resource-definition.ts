@@ -21,6 +21,7 @@ export function customResourceDefinition(
     type: 'object',
     description: definition.description,
     required: ['spec'],
+    ...(definition.validations && { 'x-kubernetes-validations': definition.validations.map((rule) => ({ ...rule })) }),
     properties: {
       apiVersion: { type: 'string', description: 'The version of the schema of this object.' },
       kind: { type: 'string', description: 'The kind of this object.' },

@@ -39,6 +39,14 @@ export interface ScaleSubresource {
   readonly labelSelectorPath?: string;
 }
 
+/** A CEL rule, as in `x-kubernetes-validations`. */
+export interface ValidationRule {
+  /** True for a valid object: `self.metadata.name.size() <= 63`. */
+  readonly rule: string;
+  /** What is wrong otherwise; it names the field. */
+  readonly message: string;
+}
+
 /** The definition of a kind, for {@link defineKind}. */
 export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly group: string;
@@ -56,9 +64,14 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   /** The purpose of the kind, which `kubectl explain` prints first. */
   readonly description: string;
   readonly spec: TObject<S>;
-  /** The kind's own status fields; `observedGeneration` and `conditions` are added. */
+  /**
+   * The kind's own status fields; `observedGeneration` and `conditions` are added. All are optional, also without `Type.Optional`:
+   * not every outcome sets them.
+   */
   readonly status: TObject<U>;
   readonly printerColumns: readonly PrinterColumn[];
+  /** CEL rules of the whole object, which can read `self.metadata.name`. Put those of a field into the options of its schema. */
+  readonly validations?: readonly ValidationRule[];
   /** Adds the scale subresource. Default: none. */
   readonly scale?: ScaleSubresource;
 }
@@ -118,12 +131,10 @@ const standardStatus = {
  */
 export function defineKind<S extends TProperties, U extends TProperties>(
   definition: KindDefinition<S, U>,
-): CustomKind<CustomObject<Static<TObject<S>>, Static<TObject<U>>>> {
+): CustomKind<CustomObject<Static<TObject<S>>, Partial<Static<TObject<U>>>>> {
   const { group, version, kind, plural, scope = 'Namespaced' } = definition;
-  const status = Type.Object(
-    { ...definition.status.properties, ...standardStatus },
-    { ...withoutShape(definition.status) },
-  );
+  const own = Object.entries(definition.status.properties).map(([name, schema]) => [name, Type.Optional(schema)]);
+  const status = Type.Object({ ...Object.fromEntries(own), ...standardStatus }, { ...withoutShape(definition.status) });
   return { group, version, kind, plural, scope, definition: { ...definition, status } };
 }
 

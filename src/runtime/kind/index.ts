@@ -11,6 +11,7 @@ export {
   type PrinterColumn,
   type ScaleSubresource,
   type StandardStatus,
+  type ValidationRule,
 } from './define-kind.ts';
 export {
   apiVersionOf,
@@ -21,6 +22,7 @@ export {
   isControlledBy,
   type Kind,
   type ObjectOf,
+  requireKeyInScope,
   resourceName,
   versionedResource,
 } from './kind.ts';

@@ -1,4 +1,4 @@
-import type { BuiltIn, KubeObject, OwnerReference } from './object.ts';
+import type { BuiltIn, KubeObject, ObjectKey, OwnerReference } from './object.ts';
 
 /** Carries the object's type in a {@link Kind}; it does not exist at run time. */
 declare const objectType: unique symbol;
@@ -37,6 +37,20 @@ export function versionedResource(kind: Kind): string {
 }
 
 /**
+ * Checks that a key fits the scope of its kind: no object has another key.
+ *
+ * @throws TypeError for a namespaced kind without a namespace, and for a cluster-scoped kind with one.
+ */
+export function requireKeyInScope(kind: Kind, { name, namespace = '' }: ObjectKey): void {
+  if (kind.scope === 'Namespaced' && namespace === '')
+    throw new TypeError(`${resourceName(kind)} ${name} is namespaced: set metadata.namespace`);
+  if (kind.scope !== 'Namespaced' && namespace !== '')
+    throw new TypeError(
+      `${resourceName(kind)} ${name} is cluster-scoped: remove metadata.namespace, which is "${namespace}"`,
+    );
+}
+
+/**
  * Declares a built-in kind of the API server. The default scope is `Namespaced`.
  *
  * @example
@@ -52,8 +66,15 @@ export function builtInKind<T>(
 /**
  * Returns the owner reference that makes `owner` the controller of a child. The garbage collector deletes the child with
  * the owner, and a foreground deletion of the owner waits for the child.
+ *
+ * @throws RangeError if the owner says that it is of another kind: the garbage collector would delete the child.
  */
 export function controllerReference(kind: Kind, owner: KubeObject): OwnerReference {
+  const { apiVersion = apiVersionOf(kind), kind: ownKind = kind.kind } = owner;
+  if (ownKind !== kind.kind || groupOf(apiVersion) !== kind.group)
+    throw new RangeError(
+      `the owner ${owner.metadata.name} is not a ${kind.kind} of ${apiVersionOf(kind)}: it is a ${ownKind} of ${apiVersion}`,
+    );
   return {
     apiVersion: apiVersionOf(kind),
     kind: kind.kind,

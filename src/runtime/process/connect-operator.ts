@@ -39,7 +39,11 @@ export interface ConnectOptions {
 /** The parts of an operator, connected but not running. */
 export interface Operator {
   readonly connection: Connection;
-  /** With leader election, each request must pass the elector's fence, including reads. Informers use another client. */
+  /**
+   * For set-up, and for tasks other than reconciles. A reconciler uses the client of its context, whose writes set minimums: with this one
+   * its next reconcile may read a cache that lacks them. With leader election, each request must pass the elector's fence, including
+   * reads. Informers use another client.
+   */
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;

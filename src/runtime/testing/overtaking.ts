@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Client, isConflict, isNotFound } from '../client/index.ts';
 import {
+  type Condition,
   controllerOf,
   findCondition,
   type Kind,
@@ -53,7 +54,13 @@ async function edit(client: Client, kind: Kind, key: ObjectKey): Promise<Overtak
   const setConditions = ({ metadata, status }: ConditionedObject, isPresent: boolean): Promise<ConditionedObject> => {
     const others = (status?.conditions ?? []).filter(({ type }) => type !== conditionType);
     const lastTransitionTime = metadata.creationTimestamp;
-    const own = { type: conditionType, status: 'True', reason: 'Overtaken', message: '', lastTransitionTime };
+    const own: Condition = {
+      type: conditionType,
+      status: 'True',
+      reason: 'Overtaken',
+      message: '',
+      lastTransitionTime,
+    };
     const conditions = isPresent ? [...others, own] : others;
     return client.mergeStatus<ConditionedObject>(kind, metadata, {
       conditions: conditions.length === 0 ? null : conditions,

@@ -13,6 +13,7 @@ const [
   secondChild = '',
   rolledOut = '',
   byName = '',
+  references = '',
   pods = '',
   finalizer = '',
   election = '',
@@ -26,7 +27,7 @@ const withSecondChild = greeter
   .replace(/^ {4}return reporter\.reconcile[\s\S]*?^ {4}\}\);\n/m, () => secondChild)
   .replace('import { ConfigMap }', 'import { ConfigMap, Service }')
   .replace('owns: [ConfigMap]', 'owns: [ConfigMap, Service]')
-  .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.Optional(Type.String()) })')
+  .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.String() })')
   .replace(/^ {2}const configMaps .*\n/m, (line) => `${line}  const services = manager.informer(Service).store;\n`);
 
 /** The reconcile with a finalizer replaces the greeter's, and has the reason that the text gives. */
@@ -41,6 +42,12 @@ const electionSetup = electionStatements.join('\n\n').replace('port: 8080', 'por
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionSetup)}`;
 /** The watch by name replaces `owns`. */
 const withWatchByName = greeter.replace('owns: [ConfigMap],', () => byName.trim());
+/** The watch of a ConfigMap that the spec names, which the text adds. */
+const [, configMapRef = ''] = /`(configMapRef: .*?)`/.exec(guide) ?? [];
+const withReferences = greeter
+  .replace('spec: Type.Object({', () => `spec: Type.Object({ ${configMapRef},`)
+  .replace(/^ {2}manager\.controller/m, (line) => `${references}\n${line}`)
+  .replace('owns: [ConfigMap]', 'owns: [ConfigMap], watches: [references]');
 const phoneBook = `declare const phoneBook: {
   add(uid: string, who: string, signal: AbortSignal): Promise<void>;
   remove(uid: string, signal: AbortSignal): Promise<void>;
@@ -67,6 +74,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-election.ts': withElection,
   'rolled-out.ts': withRolledOut,
   'greeter-by-name.ts': withWatchByName,
+  'greeter-with-references.ts': withReferences,
   'pods.ts': withPods,
   'fence.ts': withFence,
   'testing.ts': testing,

@@ -92,7 +92,7 @@ test('a deleted child that is created again is an Event, also while the BookStor
   expect(findCondition(current.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
   stores = { ...stores, Deployment: new Store() };
   await reconcile();
-  expect(notes).toEqual(['DeploymentRecreated: created Deployment shop-app again: it was deleted']);
+  expect(notes).toEqual(['DeploymentRecreated: created Deployment shop-app, which was missing']);
 });
 
 test('a child that is created when the API server no longer refuses it was not deleted', async () => {

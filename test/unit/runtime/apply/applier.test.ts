@@ -164,3 +164,15 @@ test.each(['', 'My Operator', 'a/b', '-a', 'a'.repeat(254)])(
     expect(() => new Applier({ fieldManager })).toThrow(RangeError);
   },
 );
+
+describe('the store of another kind', () => {
+  // It compiles, because these types have no member that another lacks.
+  const widgets = new Store<Part>({ kind: Widget });
+  const message =
+    'the store has test.example/v1/widgets, and the manifest is of test.example/v1/parts: pass the store of that kind';
+
+  test('is a RangeError, before anything is sent', async () => {
+    await expect(applier.apply(Part, manifest, { client, store: widgets })).rejects.toThrow(new RangeError(message));
+    await expect(applier.createOnce(Part, manifest, { client, store: widgets })).rejects.toThrow(message);
+  });
+});

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
-import { stored, type Widget } from '../../../../testkit/widgets.ts';
+import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 
 const byColour = (object: Widget): readonly string[] => object.metadata.labels?.colours?.split(' ') ?? [];
 const coloured = (name: string, resourceVersion: string, colours: string): Widget =>
@@ -226,7 +226,9 @@ test('a list of one namespace does not change the others', () => {
 
 test('an object whose index function throws is missing in that index only', () => {
   const failures: string[] = [];
-  const store = new Store<Widget>((error, object, index) => failures.push(`${index} ${object.metadata.name} ${error}`));
+  const store = new Store<Widget>({
+    indexFailed: (error, object, index) => failures.push(`${index} ${object.metadata.name} ${error}`),
+  });
   let broken = true;
   store.addIndex('colour', (object) => {
     if (broken) throw new Error('a defect');
@@ -257,4 +259,19 @@ test('the result of an index is a snapshot', () => {
     if (seen.length < 10) store.set(coloured(metadata.name, `${seen.length + 1}`, 'red'));
   }
   expect(seen).toEqual(['a', 'b']);
+});
+
+describe('get of a key that does not fit the scope of the kind', () => {
+  test('throws a TypeError, because no object can have it', () => {
+    expect(() => new Store({ kind: Widget }).get({ name: 'a' })).toThrow(
+      new TypeError('widgets.test.example a is namespaced: set metadata.namespace'),
+    );
+    expect(() => new Store({ kind: Planet }).get({ name: 'earth', namespace: 'default' })).toThrow(
+      'planets.test.example earth is cluster-scoped',
+    );
+  });
+
+  test('is not refused by a store that does not know its kind', () => {
+    expect(new Store<Widget>().get({ name: 'a' })).toBeUndefined();
+  });
 });

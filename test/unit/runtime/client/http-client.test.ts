@@ -8,6 +8,7 @@ import {
   type WatchEvent,
 } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { Deployment } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
@@ -123,6 +124,14 @@ describe('requests', () => {
     expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester' });
     request.json(200, stored('a', '6'));
     expect(await answer).toEqual(stored('a', '6'));
+  });
+
+  test('mergeStatus and applyStatus take only members of the status', () => {
+    const versioned = { ...key, resourceVersion: '5' };
+    // @ts-expect-error a misspelt member
+    expect(() => client.mergeStatus(Deployment, versioned, { redyReplicas: 2 })).toBeInstanceOf(Function);
+    // @ts-expect-error a value of another type
+    expect(() => client.applyStatus(Deployment, key, { readyReplicas: '2' })).toBeInstanceOf(Function);
   });
 
   test('delete of an object that is gone at once, and of one that terminates later', async () => {

@@ -8,6 +8,7 @@ import {
   requeueAfter,
   retry,
   TerminalError,
+  watches,
 } from '../../../../src/runtime/index.ts';
 import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
@@ -28,6 +29,7 @@ beforeEach(async () => {
   begun = [];
 });
 afterEach(async () => {
+  jest.useRealTimers();
   await managed.close();
   jest.restoreAllMocks();
 });
@@ -103,6 +105,15 @@ describe('a reconcile', () => {
     stream.send('DELETED', stored('a', '13'));
     await reconciled('a', 3);
     expect(await result('success')).toBe(3);
+  });
+
+  test('is not called for a key that does not fit the scope of the kind, which is logged', async () => {
+    const withoutNamespace = watches(Widget, ({ metadata }) => [{ name: metadata.name }]);
+    await controller(['a'], () => done, { watches: [withoutNamespace] });
+    await reconciled('a', 1);
+    expect(begun.map(({ key }) => key)).toEqual(['default/a']);
+    const [line] = managed.log.lines.filter(({ level }) => level === 'error');
+    expect(line?.details.err).toEqual(new TypeError('widgets.test.example a is namespaced: set metadata.namespace'));
   });
 
   test('is not called for a change that the predicate rejects', async () => {
@@ -388,6 +399,21 @@ describe('a reconcile that throws', () => {
     expect(await result('error')).toBe(1);
   });
 
+  test('a Conflict is logged as a warning once conflicts persist', async () => {
+    const conflict = new ApiError('PUT /', 409, { code: 409, reason: 'Conflict' });
+    const others = ['hrtime', 'performance', 'nextTick', 'queueMicrotask', 'setImmediate', 'clearImmediate'] as const;
+    const timers = ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] as const;
+    jest.useFakeTimers({ now: 0, doNotFake: [...others, ...timers] });
+    await controller(['a'], (name) => {
+      if (times(name) === 4) jest.setSystemTime(5000);
+      if (times(name) <= 4) throw conflict;
+      return done;
+    });
+    await reconciled('a', 5);
+    const logged = managed.log.lines.filter(({ details }) => details.err === conflict);
+    expect(logged.map(({ level }) => level)).toEqual(['debug', 'debug', 'debug', 'warn']);
+  });
+
   test('a TerminalError is counted as terminal', async () => {
     await controller(['a'], () => {
       throw new TerminalError('bad spec');
@@ -442,11 +468,11 @@ describe('a key is enqueued', () => {
         async (enqueue) => {
           begins += 1;
           if (begins === 1) throw new Error('the stream broke');
-          enqueue({ name: 'again' });
+          enqueue({ namespace: 'default', name: 'again' });
         },
       ],
     });
-    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'again'));
+    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'default/again'));
     expect(managed.log.messages('warn')).toEqual(['a key source failed: trying again']);
   });
 
@@ -456,12 +482,12 @@ describe('a key is enqueued', () => {
       sources: [
         async function* () {
           begins += 1;
-          yield { name: `of-${begins}` };
+          yield { namespace: 'default', name: `of-${begins}` };
           if (begins === 1) throw new Error('the stream broke');
         },
       ],
     });
-    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'of-2'));
+    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'default/of-2'));
     expect(managed.log.messages('warn')).toEqual(['a key source failed: trying again']);
   });
 

@@ -310,7 +310,7 @@ describe('a created child', () => {
 
   test.each(['Painted', 'Drying'])('is created again if Ready was %s for this generation', (reason) => {
     expect(notesFor({ conditions: [condition(reason, { observedGeneration: 2 })] })).toEqual([
-      'Normal WidgetRecreated: created Widget a-child again: it was deleted',
+      'Normal WidgetRecreated: created Widget a-child, which was missing',
     ]);
   });
 

@@ -13,7 +13,7 @@ import {
 } from '../../../../src/runtime/controller/predicates.ts';
 import type { Predicate } from '../../../../src/runtime/index.ts';
 import type { Condition, KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
-import { stored } from '../../../../testkit/widgets.ts';
+import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);
 const added = (rest: Partial<ObjectMeta> = {}): Delta<KubeObject> => ({ type: 'added', object: object(rest) });
@@ -78,6 +78,17 @@ describe('predicates combine', () => {
     const wide: Predicate<ReturnType<typeof stored>> = ({ object: { spec } }) => spec?.size === 2;
     const both: Predicate<ReturnType<typeof stored>> = or(generationChanged, wide);
     expect(both({ type: 'added', object: stored('a', '1') })).toBe(true);
+  });
+
+  test('gives a function beside it the type of the object', () => {
+    const isWide: Predicate<Widget> = and(generationChanged, (delta) => delta.object.spec?.size === 2);
+    const isWideOrDeleted: Predicate<Widget> = or(deletion, (delta) => delta.object.spec?.size === 2);
+    const wide = { type: 'added', object: { ...stored('a', '1'), spec: { size: 2 } } } as const;
+    expect([isWide(wide), isWideOrDeleted(wide), isWideOrDeleted(added() as Delta<Widget>)]).toEqual([
+      true,
+      true,
+      false,
+    ]);
   });
 });
 

@@ -233,7 +233,7 @@ class World {
       Widget,
       {
         predicate: predicates.generationChanged,
-        watches: [watches(Part, (delta) => [widgetOf(delta.object)], { predicate: predicates.deletion })],
+        watches: [watches(Part, (part) => [widgetOf(part)], { predicate: predicates.deletion })],
         reconcile: (key, { client }) => this.#reconcile(key, client),
         observationTimeoutMs,
         retries: { initialBackoffMs: 1, maxBackoffMs: 2, retriesPerSecond: Number.POSITIVE_INFINITY },

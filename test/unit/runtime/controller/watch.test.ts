@@ -103,11 +103,30 @@ describe('owns', () => {
   });
 });
 
-test('watches enqueues the keys that keysOf returns for a delta', async () => {
-  const watch = watches(Part, ({ type, object }) => [{ name: type }, { name: object.metadata.name }]);
-  const stream = await attach(watch, [part('p', '1')]);
-  stream.send('DELETED', part('p', '6'));
-  await enqueued('added', 'p', 'deleted', 'p');
+describe('watches', () => {
+  const labelled = (resourceVersion: string, owners: string): Part =>
+    stored('p', resourceVersion, { labels: { owners } });
+  const watch = watches(Part, ({ metadata }) => metadata.labels?.owners?.split(' ').map((name) => ({ name })) ?? []);
+
+  test('enqueues the keys that keysOf returns for an added or deleted object', async () => {
+    const stream = await attach(watch, [labelled('1', 'a b')]);
+    stream.send('DELETED', labelled('6', 'b c'));
+    await enqueued('a', 'b', 'b', 'c');
+  });
+
+  test('enqueues the keys of a changed object once if they stay the same', async () => {
+    const stream = await attach(watch, [labelled('1', 'a b')]);
+    stream.send('MODIFIED', labelled('6', 'a b'));
+    stream.send('DELETED', labelled('7', 'end'));
+    await enqueued('a', 'b', 'a', 'b', 'end');
+  });
+
+  test('enqueues also the keys that an object had before the change', async () => {
+    const stream = await attach(watch, [labelled('1', 'a')]);
+    stream.send('MODIFIED', labelled('6', 'b'));
+    stream.send('MODIFIED', part('p', '7'));
+    await enqueued('a', 'a', 'b', 'b');
+  });
 });
 
 describe('watchesByName', () => {

@@ -1,6 +1,11 @@
 import { expect, test } from '@jest/globals';
 import Type from 'typebox';
-import { customResourceDefinition, defineKind, NotStructuralError } from '../../../../src/runtime/kind/index.ts';
+import {
+  type CustomKind,
+  customResourceDefinition,
+  defineKind,
+  NotStructuralError,
+} from '../../../../src/runtime/kind/index.ts';
 
 const definition = {
   group: 'test.example',
@@ -52,6 +57,15 @@ test('has names, scope and columns in the fields of the API', () => {
 test('omits optional fields or derives them from the kind', () => {
   const { names } = customResourceDefinition(defineKind(definition)).spec ?? {};
   expect(names).toEqual({ kind: 'PetShop', listKind: 'PetShopList', plural: 'petshops', singular: 'petshop' });
+});
+
+test('has the CEL rules of the whole object at the root, where the name can be read', () => {
+  const rule = { rule: 'self.metadata.name.size() <= 63', message: 'metadata.name: at most 63 characters' };
+  const root = (kind: CustomKind) => customResourceDefinition(kind).spec?.versions[0]?.schema?.openAPIV3Schema;
+  expect(root(defineKind({ ...definition, validations: [rule] }))).toMatchObject({
+    'x-kubernetes-validations': [rule],
+  });
+  expect(root(defineKind(definition))).not.toHaveProperty('x-kubernetes-validations');
 });
 
 test('is plain JSON', () => {

@@ -63,6 +63,15 @@ describe('the controller of an object', () => {
     });
   });
 
+  test('is not an object that says that it is of another kind', () => {
+    const widget = { ...owner, apiVersion: 'test.example/v1alpha1', kind: 'Widget' };
+    expect(controllerReference(Widget, widget)).toEqual(reference);
+    expect(() => controllerReference(Widget, { ...widget, kind: 'Gadget' })).toThrow(
+      new RangeError('the owner owner is not a Widget of test.example/v1: it is a Gadget of test.example/v1alpha1'),
+    );
+    expect(() => controllerReference(Widget, { ...widget, apiVersion: 'v1' })).toThrow(RangeError);
+  });
+
   test('is the owner with controller: true', () => {
     const child = stored('child', '2', { ownerReferences: [other, reference] });
     expect(controllerOf(child)).toBe(reference);

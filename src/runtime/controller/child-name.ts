@@ -12,7 +12,7 @@ export function childName(ownerName: string, maxLength: number): string {
   return ownerName.length <= maxLength ? ownerName : hashedName(ownerName, ownerName, maxLength);
 }
 
-/** Like {@link childName}, for names without dots: a StatefulSet's, because the names of its pods are host names. */
+/** Like {@link childName}, for names without dots: a Service's, or a StatefulSet's, because the names of its pods are host names. */
 export function dotlessChildName(ownerName: string, maxLength: number): string {
   if (!ownerName.includes('.')) return childName(ownerName, maxLength);
   return hashedName(ownerName.replaceAll('.', '-'), ownerName, maxLength);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { childName, dotlessChildName } from '../../../src/controllers/child-name.ts';
-import fc from '../../../testkit/seeded-fast-check.ts';
+import { childName, dotlessChildName } from '../../../../src/runtime/controller/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const dnsName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
