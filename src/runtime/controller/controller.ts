@@ -23,6 +23,7 @@ import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
+import { type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
@@ -50,6 +51,8 @@ export interface ReconcileContext {
   readonly log: Logger;
   /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
   readonly failed?: FailedReconciles | undefined;
+  /** Asks whether a status write may wait. Present if the controller has `statusDebounceMs`; the `OutcomeReporter` uses it. */
+  readonly statusDebounce?: StatusDebounce | undefined;
 }
 
 /** The reconciles of a key that have failed in a row. */
@@ -104,6 +107,11 @@ export interface ControllerOptions<
    * poll something outside the cluster, prefer `requeueAfter`. Default: never.
    */
   readonly resyncEveryMs?: number;
+  /**
+   * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
+   * one write: see `Outcome.isProgress`. Default: such a status is written at once.
+   */
+  readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
   /**
@@ -145,6 +153,7 @@ export class Controller<T extends KubeObject> {
   /** Created by {@link run} if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
+  readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
   readonly #readYourWrites: ReadYourWrites;
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
@@ -161,6 +170,7 @@ export class Controller<T extends KubeObject> {
   /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
+    const statusDebounceMs = requireTimerMs('statusDebounceMs', options.statusDebounceMs);
     const observationTimeoutMs = requireTimerMs('observationTimeoutMs', options.observationTimeoutMs);
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`workers must be an integer of at least 1, is ${workers}`);
@@ -174,6 +184,7 @@ export class Controller<T extends KubeObject> {
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
+    this.#debouncer = statusDebounceMs === undefined ? undefined : new StatusDebouncer(statusDebounceMs, this.#queue);
     this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;
     this.#observer = environment.observer?.controller({
@@ -256,6 +267,7 @@ export class Controller<T extends KubeObject> {
     const causes = tracksCauses ? new EventCauses(kind.kind, this.#informer.trackWriters()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
+        if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
       } else if (causes !== undefined) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
@@ -306,6 +318,7 @@ export class Controller<T extends KubeObject> {
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
       const queued = this.#queue.processing(key);
+      this.#debouncer?.dequeued(key);
       if (!this.#readYourWrites.defer(key, queued)) await this.#reconcileOne(key, queued, signal);
       this.#queue.done(key);
     }
@@ -315,6 +328,7 @@ export class Controller<T extends KubeObject> {
     const log = new LazyLog(this.#log, key);
     const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
+    const statusDebounce = this.#debouncer?.start(key);
     const startedAtMs = performance.now();
     this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
@@ -324,7 +338,7 @@ export class Controller<T extends KubeObject> {
     const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
-      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
+      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed, statusDebounce });
       if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') failure = result.error;
       end = this.#handleResult(key, result, log);
@@ -333,6 +347,7 @@ export class Controller<T extends KubeObject> {
       end = this.#handleError(key, error, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
       timer?.stop();
+      statusDebounce?.end({ isRetried: end.outcome === 'error' && end.failure !== 'terminal' });
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);

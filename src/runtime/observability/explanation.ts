@@ -306,6 +306,8 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       return 'a relist, which may hide a change';
     case 'takeover':
       return 'this replica began to lead';
+    case 'debounce':
+      return 'a status write that it had put off';
     default:
       return 'unknown';
   }

@@ -488,3 +488,43 @@ describe('a key is enqueued', () => {
     expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/live', 'default/b', 'default/c']);
   });
 });
+
+describe('a status write that may wait', () => {
+  test('is asked for only with a debounce', async () => {
+    const debounces: unknown[] = [];
+    await controller(['a'], (_, { statusDebounce }) => {
+      debounces.push(statusDebounce);
+      return done;
+    });
+    await reconciled('a', 1);
+    expect(debounces).toEqual([undefined]);
+  });
+
+  test('is followed by another reconcile, although nothing has changed', async () => {
+    const waited: (boolean | undefined)[] = [];
+    const act: Act = (_, { statusDebounce }) => {
+      waited.push(statusDebounce?.mayWait(false));
+      return done;
+    };
+    await controller(['a'], act, { statusDebounceMs: 30 });
+    await reconciled('a', 2);
+    expect(waited).toEqual([true, false]);
+    expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
+  });
+
+  test('is the first of an object only while another object waits for its first reconcile', async () => {
+    const waited = new Map<string, boolean | undefined>();
+    const act: Act = (name, { statusDebounce }) => {
+      if (!waited.has(name)) waited.set(name, statusDebounce?.mayWait(true));
+      return done;
+    };
+    // One list, so that both wait before the worker takes the first one.
+    await controller(['a', 'b'], act, { statusDebounceMs: 60_000, workers: 1 });
+    await reconciled('a', 2);
+    expect([...waited.values()]).toEqual([true, false]);
+  });
+
+  test('waits for a valid time', async () => {
+    await expect(controller([], () => done, { statusDebounceMs: -1 })).rejects.toThrow(RangeError);
+  });
+});
