@@ -23,7 +23,7 @@ import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
-import { type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
+import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
@@ -184,7 +184,9 @@ export class Controller<T extends KubeObject> {
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
-    this.#debouncer = statusDebounceMs === undefined ? undefined : new StatusDebouncer(statusDebounceMs, this.#queue);
+    if (statusDebounceMs !== undefined) {
+      this.#debouncer = new StatusDebouncer(statusDebounceMs, (...added) => this.#queue.add(...added));
+    }
     this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;
     this.#observer = environment.observer?.controller({
@@ -197,7 +199,11 @@ export class Controller<T extends KubeObject> {
     const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#readYourWrites = new ReadYourWrites([this.#informer, ...otherInformers], {
-      enqueue: (key, cause, eventAtMs) => this.#queue.add(key, { eventAtMs }, cause),
+      enqueue: (key, cause, eventAtMs) => {
+        // A key that was deferred does not lose its turn.
+        const priority = this.#debouncer?.isDue(key) ? 'high' : 'normal';
+        this.#queue.add(key, { priority, eventAtMs }, cause);
+      },
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
@@ -239,6 +245,7 @@ export class Controller<T extends KubeObject> {
   drain(): void {
     this.#stopSources.abort();
     this.#queue.close();
+    this.#debouncer?.close();
   }
 
   /** Detaches from its informers, for a controller that is removed while they keep running. */
@@ -351,7 +358,7 @@ export class Controller<T extends KubeObject> {
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, failure, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
+      trace?.ended(end.outcome, end.failure, failure, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     }
   }
 
@@ -367,14 +374,26 @@ export class Controller<T extends KubeObject> {
     const { namespaces, store } = this.#informer;
     const id = keyString(key);
     const object = store.get(key);
+    const queued = this.#queue.stateOf(id);
+    const debouncedMs = this.#debouncer?.dueAtMs(id) ?? Number.POSITIVE_INFINITY;
     return {
-      ...this.#queue.stateOf(id),
+      ...queued,
+      ...(debouncedMs < (queued.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
       awaited: this.#readYourWrites.unobserved(id),
     };
+  }
+
+  /** When the key's retry, its requeue or its status write that waits is due, by `performance.now`. */
+  #nextAtMs(key: string): number | undefined {
+    const dueAtMs = this.#queue.dueAtMs(key);
+    const debouncedMs = this.#debouncer?.dueAtMs(key);
+    return dueAtMs === undefined || debouncedMs === undefined
+      ? (dueAtMs ?? debouncedMs)
+      : Math.min(dueAtMs, debouncedMs);
   }
 
   #unfinished(): readonly UnfinishedKey[] {

@@ -1,4 +1,4 @@
-import type { WorkQueue } from '../queue/index.ts';
+import type { Cause, Priority } from '../queue/index.ts';
 
 /** Lets a reconcile leave the write of a status that only informs to a later one. */
 export interface StatusDebounce {
@@ -10,66 +10,125 @@ export interface StatusDebounce {
   mayWait(isFirst: boolean): boolean;
 }
 
+/** The debounce of one reconcile. */
+export interface KeyDebounce extends StatusDebounce {
+  /**
+   * Call this when the reconcile has ended, before the worker returns the key.
+   *
+   * @param options.isRetried the reconcile has failed, and its retry does not start another wait.
+   */
+  end(options: { readonly isRetried: boolean }): void;
+}
+
+/** Why a key is enqueued whose status waited. */
+export const debounce: Cause = { type: 'debounce' };
+
+interface Wait {
+  readonly dueAtMs: number;
+  readonly timer: NodeJS.Timeout;
+  isDue: boolean;
+}
+
+type Enqueue = (key: string, options: { readonly priority: Priority }, cause: Cause) => void;
+
 /**
  * Decides for the keys of one controller which status writes wait. It buffers nothing: a later reconcile computes the status anew.
  *
  * A key waits from the first write that was put off until a reconcile writes, or finds nothing to write, and at most `maxMs`. Then it is
- * enqueued with high priority, so that a long queue does not delay it.
+ * enqueued with high priority, so that a long queue does not delay it. Every wait ends with a reconcile, also if the object is deleted:
+ * so the waits of deleted objects end too.
  */
 export class StatusDebouncer {
   readonly #maxMs: number;
-  readonly #queue: Pick<WorkQueue, 'add' | 'addAfter'>;
-  /** By key: when its write was first put off, by `performance.now`. */
-  readonly #sinceMs = new Map<string, number>();
+  readonly #enqueue: Enqueue;
+  readonly #waits = new Map<string, Wait>();
+  /** The keys of {@link #waits} whose first status waits until no new object waits for its first reconcile. */
+  readonly #firsts = new Set<string>();
   /** Keys of new objects that no worker has had. The queue holds each of them. */
   readonly #unreconciled = new Set<string>();
+  #isClosed = false;
 
-  constructor(maxMs: number, queue: Pick<WorkQueue, 'add' | 'addAfter'>) {
+  /** @param enqueue adds a key to the queue */
+  constructor(maxMs: number, enqueue: Enqueue) {
     this.#maxMs = maxMs;
-    this.#queue = queue;
+    this.#enqueue = enqueue;
   }
 
-  /** The key of a new object was enqueued. */
+  /** Call this when the key of a new object is enqueued. */
   added(key: string): void {
-    this.#unreconciled.add(key);
+    if (!this.#isClosed) this.#unreconciled.add(key);
   }
 
-  /** A worker has the key. */
+  /** Call this when a worker has the key. */
   dequeued(key: string): void {
-    this.#unreconciled.delete(key);
+    if (this.#unreconciled.delete(key) && this.#unreconciled.size === 0) this.#enqueueFirsts();
   }
 
-  /** Starts a reconcile of the key. Call {@link KeyDebounce.end} when it has ended, before the worker returns the key. */
+  /** When the key is enqueued because its status has waited long enough, by `performance.now`. Undefined: never, or it was already. */
+  dueAtMs(key: string): number | undefined {
+    const wait = this.#waits.get(key);
+    return wait?.isDue === false ? wait.dueAtMs : undefined;
+  }
+
+  /** Whether the key was enqueued because its status has waited long enough, and it is not written yet. */
+  isDue(key: string): boolean {
+    return this.#waits.get(key)?.isDue === true;
+  }
+
   start(key: string): KeyDebounce {
-    const startedAtMs = performance.now();
-    const sinceMs = this.#sinceMs.get(key) ?? startedAtMs;
-    const dueMs = sinceMs + this.#maxMs;
+    const wait = this.#waits.get(key);
+    const dueAtMs = wait?.dueAtMs ?? performance.now() + this.#maxMs;
     let waits: 'first' | 'later' | undefined;
     return {
       mayWait: (isFirst) => {
-        if (performance.now() >= dueMs || (isFirst && this.#unreconciled.size === 0)) return false;
+        // A timer may fire within the millisecond before it is due, or late.
+        if (this.#isClosed || wait?.isDue === true || performance.now() >= dueAtMs) return false;
+        if (isFirst && this.#unreconciled.size === 0) return false;
         waits = isFirst ? 'first' : 'later';
         return true;
       },
       end: ({ isRetried }) => {
         if (waits === undefined) {
-          // A retry does not start another wait.
-          if (!isRetried) this.#sinceMs.delete(key);
+          if (!isRetried) this.#forget(key);
           return;
         }
-        this.#sinceMs.set(key, sinceMs);
-        // It gets a worker when no new object waits for one.
-        if (waits === 'first') this.#queue.add(key, { priority: 'low' }, debounce);
-        this.#queue.addAfter(key, Math.max(dueMs - performance.now(), 0), { priority: 'high' }, debounce);
+        this.#wait(key, dueAtMs);
+        if (waits === 'later') return;
+        this.#firsts.add(key);
+        // The last new object may have got its worker during this reconcile.
+        if (this.#unreconciled.size === 0) this.#enqueueFirsts();
       },
     };
   }
-}
 
-/** The debounce of one reconcile. */
-export interface KeyDebounce extends StatusDebounce {
-  /** @param options.isRetried the reconcile has failed and comes again. */
-  end(options: { readonly isRetried: boolean }): void;
-}
+  /** Ends every wait without a reconcile, as the queue drops its keys. Reconciles that still run write at once. */
+  close(): void {
+    this.#isClosed = true;
+    for (const key of [...this.#waits.keys()]) this.#forget(key);
+    this.#unreconciled.clear();
+  }
 
-const debounce = { type: 'debounce' } as const;
+  #wait(key: string, dueAtMs: number): void {
+    if (this.#isClosed || this.#waits.has(key)) return;
+    const timer = setTimeout(
+      () => {
+        wait.isDue = true;
+        this.#enqueue(key, { priority: 'high' }, debounce);
+      },
+      Math.max(dueAtMs - performance.now(), 0),
+    );
+    const wait: Wait = { dueAtMs, timer, isDue: false };
+    this.#waits.set(key, wait);
+  }
+
+  #forget(key: string): void {
+    clearTimeout(this.#waits.get(key)?.timer);
+    this.#waits.delete(key);
+    this.#firsts.delete(key);
+  }
+
+  #enqueueFirsts(): void {
+    for (const key of this.#firsts) this.#enqueue(key, { priority: 'low' }, debounce);
+    this.#firsts.clear();
+  }
+}

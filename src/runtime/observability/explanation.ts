@@ -222,6 +222,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
 }
 
 function describeTimer({ dueCause, failures }: ControllerKeyState): string {
+  if (dueCause?.type === 'debounce') return 'a status write that was put off';
   if (dueCause?.type !== 'retry') return 'its requeue';
   return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
 }
@@ -307,7 +308,7 @@ function describeCause(cause: Cause | undefined, retries: number): string {
     case 'takeover':
       return 'this replica began to lead';
     case 'debounce':
-      return 'a status write that it had put off';
+      return 'a status write that was put off';
     default:
       return 'unknown';
   }

@@ -92,9 +92,9 @@ export interface KeyState {
   /** Why it waits for a worker. */
   readonly cause: Cause | undefined;
   readonly isProcessing: boolean;
-  /** When its retry or requeue is due. */
+  /** When the key is enqueued without a change. */
   readonly dueAtMs: number | undefined;
-  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  /** What is due then: a `retry`, a `requeue`, or a `debounce`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
   readonly dueCause: Cause | undefined;
   /** How many times it has failed in a row. */
   readonly failures: number;
@@ -104,8 +104,8 @@ export interface KeyState {
  * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of high priority go first, then those of normal priority, except for every 33rd one, so that low priority does not starve. Within a priority,
- * namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
+ * Keys of high priority go first, then those of normal priority, except for every 33rd one, so that low priority does not starve. Within
+ * a priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
  * first in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {

@@ -128,6 +128,19 @@ describe('a status that only tells about progress', () => {
     expect(notices).toEqual([]);
   });
 
+  test('has its Events once: for what the reconcile did at once, for the reason with the write', async () => {
+    const refused = widget({ observedGeneration: 2, conditions: [condition('Refused', { observedGeneration: 2 })] });
+    const event = { type: 'Normal', reason: 'PartAdded', note: 'added a part' } as const;
+    await reportWith(true, refused, { ...drying, event });
+    expect(notices).toEqual(['Normal PartAdded: added a part']);
+    const result = reportWith(false, refused, drying);
+    await written();
+    await result;
+    expect(notices).toEqual(['Normal PartAdded: added a part', 'Normal Drying: an hour']);
+    await reportWith(false, before, { ...drying, message: 'wait' });
+    expect(notices).toHaveLength(2);
+  });
+
   test('keeps the requeue of the outcome', async () => {
     expect(await reportWith(true, before, { ...drying, requeueAfterMs: 5000 })).toEqual(requeueAfter(5000));
   });

@@ -12,7 +12,7 @@ let taken: string[];
 beforeEach(() => {
   jest.useFakeTimers();
   queue = new WorkQueue();
-  debouncer = new StatusDebouncer(maxMs, queue);
+  debouncer = new StatusDebouncer(maxMs, (...added) => queue.add(...added));
   taken = [];
 });
 afterEach(() => {
@@ -98,6 +98,35 @@ describe('a later status of a generation', () => {
     queue.add('a');
     await work((key) => expect(asks(key, false)).toBe(true));
   });
+
+  test('causes no reconcile after it was written for another reason', async () => {
+    queue.add('a');
+    await work((key) => asks(key, false));
+    queue.add('a');
+    await work((key) => ends(key));
+    jest.advanceTimersByTime(maxMs);
+    expect(queue.depth).toBe(0);
+  });
+
+  test('is due until it is written, not only when its time is up', async () => {
+    queue.add('a');
+    await work((key) => asks(key, false));
+    expect([debouncer.isDue('a'), debouncer.dueAtMs('a')]).toEqual([false, performance.now() + maxMs]);
+    jest.advanceTimersByTime(maxMs);
+    await work((key) => ends(key, true));
+    expect([debouncer.isDue('a'), debouncer.dueAtMs('a')]).toEqual([true, undefined]);
+    queue.add('a');
+    await work((key) => ends(key));
+    expect(debouncer.isDue('a')).toBe(false);
+  });
+
+  test('of an object that was deleted without an event ends with a reconcile', async () => {
+    queue.add('a');
+    await work((key) => asks(key, false));
+    jest.advanceTimersByTime(maxMs);
+    await work((key) => ends(key));
+    expect([debouncer.isDue('a'), jest.getTimerCount()]).toEqual([false, 0]);
+  });
 });
 
 describe('the first status of a generation', () => {
@@ -121,6 +150,32 @@ describe('the first status of a generation', () => {
     expect([...waited.values()]).toEqual([false, false, false]);
   });
 
+  test('is not asked for again before the others have a worker, or something else enqueues it', async () => {
+    add('a');
+    add('b');
+    await workOnce((key) => expect(asks(key, true)).toBe(true));
+    await workOnce((key) => expect(key).toBe('b'));
+    expect(queue.depth).toBe(1);
+    await workOnce((key) => expect(asks(key, true)).toBe(false));
+    expect(taken).toEqual(['a', 'b', 'a']);
+    jest.advanceTimersByTime(maxMs);
+    expect(queue.depth).toBe(0);
+  });
+
+  test('does not wait for the timer if the last new object gets a worker meanwhile', async () => {
+    add('a');
+    add('b');
+    await workOnce((key) => {
+      const debounce = debouncer.start(key);
+      expect(debounce.mayWait(true)).toBe(true);
+      debouncer.dequeued('b');
+      debounce.end({ isRetried: false });
+    });
+    await workOnce(() => {});
+    await workOnce((key) => expect(asks(key, true)).toBe(false));
+    expect(taken).toEqual(['a', 'b', 'a']);
+  });
+
   test('waits for the given time at most while others wait', async () => {
     add('a');
     add('b');
@@ -129,4 +184,19 @@ describe('the first status of a generation', () => {
     await workOnce((key) => expect(asks(key, true)).toBe(false));
     expect(taken).toEqual(['a', 'a']);
   });
+});
+
+test('nothing waits after the close, also if a running reconcile has asked before', async () => {
+  add('a');
+  add('b');
+  await workOnce((key) => asks(key, true));
+  const running = debouncer.start('c');
+  expect(running.mayWait(false)).toBe(true);
+  queue.close();
+  debouncer.close();
+  debouncer.added('d');
+  running.end({ isRetried: false });
+  expect(asks('d', true)).toBe(false);
+  expect(asks('a', false)).toBe(false);
+  expect(jest.getTimerCount()).toBe(0);
 });
