@@ -126,7 +126,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals' | 'debounced'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
@@ -185,7 +185,9 @@ export class Controller<T extends KubeObject> {
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
     if (statusDebounceMs !== undefined) {
-      this.#debouncer = new StatusDebouncer(statusDebounceMs, (...added) => this.#queue.add(...added));
+      const debouncer = new StatusDebouncer(statusDebounceMs, (...added) => this.#queue.add(...added));
+      environment.metrics.debounced(name, () => debouncer.size);
+      this.#debouncer = debouncer;
     }
     this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;

@@ -64,6 +64,11 @@ export class StatusDebouncer {
     if (this.#unreconciled.delete(key) && this.#unreconciled.size === 0) this.#enqueueFirsts();
   }
 
+  /** How many keys wait, without those that are due. */
+  get size(): number {
+    return [...this.#waits.values()].filter(({ isDue }) => !isDue).length;
+  }
+
   /** When the key is enqueued because its status has waited long enough, by `performance.now`. Undefined: never, or it was already. */
   dueAtMs(key: string): number | undefined {
     const wait = this.#waits.get(key);

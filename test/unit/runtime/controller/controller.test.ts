@@ -507,8 +507,11 @@ describe('a status write that may wait', () => {
       return done;
     };
     await controller(['a'], act, { statusDebounceMs: 30 });
+    const waiting = () => managed.metric('controller_debounced_keys', { controller: 'widget' });
+    await eventually('it waits', async () => (await waiting()) === 1 || times('a') === 2);
     await reconciled('a', 2);
     expect(waited).toEqual([true, false]);
+    expect(await waiting()).toBe(0);
     expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
   });
 
