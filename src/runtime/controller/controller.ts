@@ -109,7 +109,8 @@ export interface ControllerOptions<
   readonly resyncEveryMs?: number;
   /**
    * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
-   * one write: see `Outcome.isProgress`. Default: such a status is written at once.
+   * one write: see `Outcome.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
+   * written at once.
    */
   readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
