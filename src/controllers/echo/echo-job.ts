@@ -43,11 +43,16 @@ export function isOfCurrentGeneration(job: Job, echo: Echo): boolean {
   return job.metadata.annotations?.[generationAnnotation] === String(echo.metadata.generation);
 }
 
-/** The phase of a Job. A Job that is suspended or waits for a node is Pending. */
+/** The phase of a Job. Pending until it has a pod, and while it is suspended without one. */
 export function jobPhase(job: Job): 'Pending' | 'Running' | 'Succeeded' | 'Failed' {
   if (hasCondition(job, 'Complete')) return 'Succeeded';
   if (hasCondition(job, 'Failed')) return 'Failed';
-  return (job.status?.active ?? 0) > 0 ? 'Running' : 'Pending';
+  const { active = 0, succeeded = 0, failed = 0, uncountedTerminatedPods } = job.status ?? {};
+  if (active > 0) return 'Running';
+  if (hasCondition(job, 'Suspended')) return 'Pending';
+  // No pod is active between the end of one and the end of the Job, or its replacement.
+  const uncounted = [uncountedTerminatedPods?.succeeded, uncountedTerminatedPods?.failed].flatMap((uids) => uids ?? []);
+  return succeeded + failed + uncounted.length > 0 ? 'Running' : 'Pending';
 }
 
 /** The reason that the job controller gives for the failure. */

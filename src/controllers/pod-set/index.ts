@@ -10,6 +10,9 @@ import { PodSetReconciler } from './pod-set-reconciler.ts';
 /** Finds PodSets, and pods, by their namespace and the label `app`. */
 const byApp = 'app';
 
+/** Each pod that starts, becomes ready or ends changes the counts: a roll would write the status twice per pod. */
+const statusDebounceMs = 1000;
+
 /** Adds the PodSet controller to a manager. */
 export function addPodSetController(
   manager: Manager,
@@ -40,6 +43,7 @@ export function addPodSetController(
     predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,
+    statusDebounceMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
 }

@@ -223,19 +223,27 @@ function statusOf(set: PodSet, active: readonly Pod[]) {
 }
 
 /** The reason and message if nothing blocks the PodSet: they compare the pods with the spec. */
-function readinessOf(set: PodSet, active: readonly Pod[]): Pick<PodSetOutcome, 'reason' | 'message'> {
+function readinessOf(
+  set: PodSet,
+  active: readonly Pod[],
+): Required<Pick<PodSetOutcome, 'reason' | 'message' | 'isProgress'>> {
   const { replicas } = set.spec;
   const hash = templateHash(set);
   const outdated = active.filter((pod) => isOutdated(pod, hash)).length;
   const ready = active.filter(isReady).length;
+  // Until all pods are as desired, the next one that starts, becomes ready or ends changes the status again.
+  const progress = { isProgress: true } as const;
   if (active.length > replicas) {
-    return { reason: 'ScalingDown', message: `${active.length} pods exist, ${replicas} are desired` };
+    return { ...progress, reason: 'ScalingDown', message: `${active.length} pods exist, ${replicas} are desired` };
   }
   const problem = problemAmong(active);
   const cause = problem === undefined ? '' : `; ${problem}`;
   if (outdated > 0) {
-    return { reason: 'RollingOut', message: `${outdated} of ${replicas} pods are of an earlier template${cause}` };
+    const message = `${outdated} of ${replicas} pods are of an earlier template${cause}`;
+    return { ...progress, reason: 'RollingOut', message };
   }
-  if (ready < replicas) return { reason: 'PodsNotReady', message: `${ready} of ${replicas} pods are ready${cause}` };
-  return { reason: 'PodsReady', message: `${replicas} of ${replicas} pods are ready` };
+  if (ready < replicas) {
+    return { ...progress, reason: 'PodsNotReady', message: `${ready} of ${replicas} pods are ready${cause}` };
+  }
+  return { isProgress: false, reason: 'PodsReady', message: `${replicas} of ${replicas} pods are ready` };
 }

@@ -23,6 +23,7 @@ import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
+import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
@@ -52,6 +53,8 @@ export interface ReconcileContext {
   readonly log: Logger;
   /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
   readonly failed?: FailedReconciles | undefined;
+  /** Asks whether a status write may wait. Present if the controller has `statusDebounceMs`; the `OutcomeReporter` uses it. */
+  readonly statusDebounce?: StatusDebounce | undefined;
 }
 
 /** The reconciles of a key that have failed in a row. */
@@ -115,6 +118,12 @@ export interface ControllerOptions<
    * poll something outside the cluster, prefer `requeueAfter`. Default: never.
    */
   readonly resyncEveryMs?: number;
+  /**
+   * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
+   * one write: see `Outcome.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
+   * written at once.
+   */
+  readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
   /**
@@ -129,7 +138,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals' | 'debounced'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
@@ -156,6 +165,7 @@ export class Controller<T extends KubeObject> {
   /** Created by {@link run} if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
+  readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
   readonly #readYourWrites: ReadYourWrites;
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
@@ -172,6 +182,7 @@ export class Controller<T extends KubeObject> {
   /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
+    const statusDebounceMs = requireTimerMs('statusDebounceMs', options.statusDebounceMs);
     const observationTimeoutMs = requireTimerMs('observationTimeoutMs', options.observationTimeoutMs);
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`workers must be an integer of at least 1, is ${workers}`);
@@ -185,6 +196,11 @@ export class Controller<T extends KubeObject> {
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
+    if (statusDebounceMs !== undefined) {
+      const debouncer = new StatusDebouncer(statusDebounceMs, (...added) => this.#queue.add(...added));
+      environment.metrics.debounced(name, () => debouncer.size);
+      this.#debouncer = debouncer;
+    }
     this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;
     this.#observer = environment.observer?.controller({
@@ -197,7 +213,11 @@ export class Controller<T extends KubeObject> {
     const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#readYourWrites = new ReadYourWrites([this.#informer, ...otherInformers], {
-      enqueue: (key, cause, eventAtMs) => this.#queue.add(key, { eventAtMs }, cause),
+      enqueue: (key, cause, eventAtMs) => {
+        // A key that was deferred does not lose its turn.
+        const priority = this.#debouncer?.isDue(key) ? 'high' : 'normal';
+        this.#queue.add(key, { priority, eventAtMs }, cause);
+      },
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
@@ -239,6 +259,7 @@ export class Controller<T extends KubeObject> {
   drain(): void {
     this.#stopSources.abort();
     this.#queue.close();
+    this.#debouncer?.close();
   }
 
   /** Detaches from its informers, for a controller that is removed while they keep running. */
@@ -267,6 +288,7 @@ export class Controller<T extends KubeObject> {
     const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackWriters()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
+        if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
       } else if (causes !== undefined) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
@@ -325,6 +347,7 @@ export class Controller<T extends KubeObject> {
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
       const queued = this.#queue.processing(key);
+      this.#debouncer?.dequeued(key);
       if (!this.#readYourWrites.defer(key, queued)) await this.#reconcileOne(key, queued, signal);
       this.#queue.done(key);
     }
@@ -334,6 +357,7 @@ export class Controller<T extends KubeObject> {
     const log = new LazyLog(this.#log, key);
     const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
+    const statusDebounce = this.#debouncer?.start(key);
     const startedAtMs = performance.now();
     this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
@@ -343,7 +367,7 @@ export class Controller<T extends KubeObject> {
     const failed = this.#failed(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
-      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed });
+      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed, statusDebounce });
       if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') error = result.error;
       end = this.#handleResult(key, result, log);
@@ -352,10 +376,11 @@ export class Controller<T extends KubeObject> {
       end = this.#handleError(key, thrown, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
       timer?.stop();
+      statusDebounce?.end({ isRetried: end.outcome === 'error' && end.failure !== 'terminal' });
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
+      trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     }
   }
 
@@ -371,14 +396,26 @@ export class Controller<T extends KubeObject> {
     const { namespaces, store } = this.#informer;
     const id = keyString(key);
     const object = store.get(key);
+    const queued = this.#queue.stateOf(id);
+    const debouncedMs = this.#debouncer?.dueAtMs(id) ?? Number.POSITIVE_INFINITY;
     return {
-      ...this.#queue.stateOf(id),
+      ...queued,
+      ...(debouncedMs < (queued.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
       awaited: this.#readYourWrites.awaitedWrites(id),
     };
+  }
+
+  /** When the key's retry, its requeue or its status write that waits is due, by `performance.now`. */
+  #nextAtMs(key: string): number | undefined {
+    const dueAtMs = this.#queue.dueAtMs(key);
+    const debouncedMs = this.#debouncer?.dueAtMs(key);
+    return dueAtMs === undefined || debouncedMs === undefined
+      ? (dueAtMs ?? debouncedMs)
+      : Math.min(dueAtMs, debouncedMs);
   }
 
   #unfinished(): readonly UnfinishedKey[] {

@@ -47,6 +47,7 @@ export {
 } from './outcome.ts';
 export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
 export type { KeySource } from './source.ts';
+export type { StatusDebounce } from './status-debounce.ts';
 export type {
   Attachment,
   Enqueue,

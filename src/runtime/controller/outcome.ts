@@ -105,6 +105,12 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
    * without a response it is recorded when a later reconcile reads that status. It comes before the Event for a changed reason.
    */
   readonly event?: Omit<EventNotice, 'action'> | undefined;
+  /**
+   * The status only tells about progress, so its write may wait for the controller's `statusDebounceMs`. A change of the status of `Ready`
+   * and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a later reconcile
+   * relies on. Default false.
+   */
+  readonly isProgress?: boolean;
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
@@ -135,14 +141,15 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
 }
 
 /** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `failed` it does not report failures in a row. */
-export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed'> &
+export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed' | 'statusDebounce'> &
   Partial<Pick<ReconcileContext, 'signal'>>;
 
 /**
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - An outcome is written with at most one patch, and with none if nothing differs. A reconcile that follows a persistent timeout may
+ * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is left to a later reconcile
+ *   ({@link Outcome.isProgress}). A reconcile that follows a persistent timeout may
  *   write the failure first; its own patch is then a Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
@@ -301,7 +308,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const own = outcome.event === undefined ? [] : [outcome.event];
     const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
     try {
-      const isWritten = (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
+      // The cached reason stays as it is while the write waits, so the reconcile that writes records the Event for a changed reason.
+      const isLeft = this.#mayWait(object, outcome, status, context);
+      const isWritten = !isLeft && (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
       if (isWritten) this.#unanswered.delete(object.metadata.uid);
       for (const notice of isWritten ? all : own) this.recordEvent(object, notice, context);
     } catch (error) {
@@ -368,6 +377,20 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
 
   #isReported(error: unknown): boolean {
     return typeof error === 'object' && error !== null && this.#reported.has(error);
+  }
+
+  /** Whether the status differs, and its write is left to a later reconcile. */
+  #mayWait(
+    object: T,
+    { reason, isProgress = false, error }: AnyOutcome<R, T>,
+    status: DesiredStatus<NonNullable<T['status']>>,
+    { statusDebounce }: ReportingContext,
+  ): boolean {
+    if (!isProgress || error !== undefined || statusDebounce === undefined) return false;
+    const ready = findCondition(object.status?.conditions, 'Ready');
+    if (ready !== undefined && ready.status !== this.#reasons[reason].ready) return false;
+    if (statusPatch<NonNullable<T['status']>>(object.status, status) === undefined) return false;
+    return statusDebounce.mayWait(ready === undefined || ready.observedGeneration !== object.metadata.generation);
   }
 
   #shouldRecordEvent(object: T, { reason, message }: AnyOutcome<R, T>): boolean {

@@ -222,6 +222,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
 }
 
 function describeTimer({ dueCause, failures }: ControllerKeyState): string {
+  if (dueCause?.type === 'debounce') return 'a status write that was put off';
   if (dueCause?.type !== 'retry') return 'its requeue';
   return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
 }
@@ -306,6 +307,8 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       return 'a relist, which may hide a change';
     case 'takeover':
       return 'this replica began to lead';
+    case 'debounce':
+      return 'a status write that was put off';
     default:
       return 'unknown';
   }

@@ -92,6 +92,7 @@ export class Metrics {
   readonly #stuck: Readings<'controller'>;
   readonly #deferredKeys: Readings<'controller'>;
   readonly #longestDeferral: Readings<'controller'>;
+  readonly #debouncedKeys: Readings<'controller'>;
   readonly #eventAge: Readings<'resource'>;
   readonly #cachedObjects: Readings<'resource'>;
   readonly #lists: Readings<'resource'>;
@@ -214,6 +215,11 @@ export class Metrics {
       help: 'Longest time that a key has been deferred',
       labels: controller,
     });
+    this.#debouncedKeys = scrapedGauge(registry, {
+      name: 'controller_debounced_keys',
+      help: 'Keys whose status write waits, so that several changes become one',
+      labels: controller,
+    });
     this.#eventAge = scrapedGauge(registry, {
       name: 'informer_last_event_age_seconds',
       help: 'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. Normally a minute at most, ten for a kind that nobody has written since the API server started',
@@ -276,6 +282,7 @@ export class Metrics {
       this.#stuck,
       this.#deferredKeys,
       this.#longestDeferral,
+      this.#debouncedKeys,
     ];
   }
 
@@ -363,6 +370,11 @@ export class Metrics {
   deferrals(controller: string, read: () => Deferrals): void {
     this.#deferredKeys.add({ controller }, () => read().keys);
     this.#longestDeferral.add({ controller }, () => read().longestMs / 1000);
+  }
+
+  /** Adds the keys of a controller whose status write waits. @param read is called at each scrape. */
+  debounced(controller: string, read: () => number): void {
+    this.#debouncedKeys.add({ controller }, read);
   }
 
   /**

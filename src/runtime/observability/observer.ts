@@ -75,7 +75,7 @@ export interface ReconcileTrace {
   /**
    * The reconcile has ended.
    *
-   * @param times by `performance.now`; `nextAtMs` is when the key's retry or requeue is due.
+   * @param times by `performance.now`; `nextAtMs` is when the key's retry, requeue or status write is due.
    */
   ended(
     outcome: ResultLabel,

@@ -28,9 +28,11 @@ export interface ObservedCause {
   readonly before: Cause | undefined;
 }
 
-/** A reason without details. `takeover`: this process began to lead with filled caches. */
+/**
+ * A reason without details. `takeover`: this process began to lead with filled caches. `debounce`: the write of a status was put off.
+ */
 export interface PlainCause {
-  readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'relist' | 'takeover';
+  readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'relist' | 'takeover' | 'debounce';
 }
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */

@@ -8,7 +8,7 @@ export interface QueueObserver {
   added?(): void;
   /** A key will be added after a delay: a retry, or a requested requeue. */
   retried?(): void;
-  /** How many keys of one priority are waiting: 0 is `normal`, -100 `low` (controller-runtime's numbers). Default: 0. */
+  /** How many keys of one priority are waiting: 0 is `normal`, 100 `high`, -100 `low` (as in controller-runtime). Default: 0. */
   depth?(items: number, priority?: number): void;
   /** How long a key waited for a worker. */
   waited?(seconds: number): void;
@@ -48,10 +48,19 @@ export interface AddOptions {
   readonly eventAtMs?: number | undefined;
 }
 
-/** After this many keys of normal priority in a row, a waiting key of low priority is dequeued. */
-const maxNormalInARow = 32;
+/** After this many more urgent keys in a row, a waiting key of low priority is dequeued. */
+const maxOvertaking = 32;
 
-const priorityInMetrics = { normal: 0, low: -100 } as const;
+/** Most urgent first. */
+const priorities = ['high', 'normal', 'low'] as const satisfies readonly Priority[];
+
+const priorityInMetrics = { high: 100, normal: 0, low: -100 } as const;
+
+const emptyQueues = (): Readonly<Record<Priority, FairQueue>> => ({
+  high: new FairQueue(),
+  normal: new FairQueue(),
+  low: new FairQueue(),
+});
 
 interface Timer {
   readonly timer: NodeJS.Timeout;
@@ -83,9 +92,9 @@ export interface KeyState {
   /** Why it waits for a worker. */
   readonly cause: Cause | undefined;
   readonly isProcessing: boolean;
-  /** When its retry or requeue is due. */
+  /** When the key is enqueued without a change. */
   readonly dueAtMs: number | undefined;
-  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  /** What is due then: a `retry`, a `requeue`, or a `debounce`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
   readonly dueCause: Cause | undefined;
   /** How many times it has failed in a row. */
   readonly failures: number;
@@ -95,8 +104,8 @@ export interface KeyState {
  * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority,
- * namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
+ * Keys of high priority go first, then those of normal priority, except for every 33rd one, so that low priority does not starve. Within
+ * a priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
  * first in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
@@ -105,9 +114,9 @@ export class WorkQueue {
   readonly #retries: TokenBucket;
   readonly #observer: QueueObserver;
   readonly #waiting = new Map<string, QueueItem>();
-  #queues: Readonly<Record<Priority, FairQueue>> = { normal: new FairQueue(), low: new FairQueue() };
-  /** How many keys of normal priority in a row were dequeued while one of low priority waited. */
-  #normalInARow = 0;
+  #queues = emptyQueues();
+  /** How many more urgent keys in a row were dequeued while one of low priority waited. */
+  #overtaking = 0;
   /** The keys that workers have, as they were dequeued. */
   readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
@@ -157,7 +166,7 @@ export class WorkQueue {
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
-      if (moreUrgent(priority, waiting.priority) !== waiting.priority) this.#raise(waiting);
+      if (moreUrgent(priority, waiting.priority) !== waiting.priority) this.#raise(waiting, priority);
       return;
     }
     this.#observer.added?.();
@@ -275,9 +284,9 @@ export class WorkQueue {
   close(): void {
     this.#isClosed = true;
     this.#waiting.clear();
-    this.#queues = { normal: new FairQueue(), low: new FairQueue() };
-    this.#reportDepth('normal');
-    this.#reportDepth('low');
+    const reported = priorities.filter((priority) => priority !== 'high' || this.#queues.high.size > 0);
+    this.#queues = emptyQueues();
+    for (const priority of reported) this.#reportDepth(priority);
     this.#addedWhileProcessing.clear();
     this.#causesWhileProcessing.clear();
     this.#eventsWhileProcessing.clear();
@@ -293,20 +302,20 @@ export class WorkQueue {
     this.#reportDepth(item.priority);
   }
 
-  #raise(waiting: QueueItem): void {
-    this.#queues.low.delete(waiting);
-    this.#reportDepth('low');
-    waiting.priority = 'normal';
+  #raise(waiting: QueueItem, priority: Priority): void {
+    this.#queues[waiting.priority].delete(waiting);
+    this.#reportDepth(waiting.priority);
+    waiting.priority = priority;
     this.#enqueue(waiting);
   }
 
   #dequeue(): QueueItem | undefined {
-    const { normal, low } = this.#queues;
-    const isLowTurn = low.size > 0 && (normal.size === 0 || this.#normalInARow >= maxNormalInARow);
-    const item = isLowTurn ? low.shift() : normal.shift();
+    const { high, normal, low } = this.#queues;
+    const urgent = high.size > 0 ? high : normal;
+    const isLowTurn = low.size > 0 && (urgent.size === 0 || this.#overtaking >= maxOvertaking);
+    const item = isLowTurn ? low.shift() : urgent.shift();
     if (item === undefined) return undefined;
-    // Counts the normal keys that overtake a low one.
-    this.#normalInARow = isLowTurn || low.size === 0 ? 0 : this.#normalInARow + 1;
+    this.#overtaking = isLowTurn || low.size === 0 ? 0 : this.#overtaking + 1;
     this.#waiting.delete(item.key);
     this.#processing.set(item.key, item);
     this.#reportDepth(item.priority);
@@ -344,4 +353,4 @@ function setPrimaryCause(waiting: QueueItem, cause: ObservedCause): void {
 }
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>
-  a === 'normal' || b === 'normal' ? 'normal' : 'low';
+  priorities.find((priority) => priority === a || priority === b) ?? a;

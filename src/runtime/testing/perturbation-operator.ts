@@ -103,10 +103,12 @@ export class RunningOperator {
     this.#failure = undefined;
   }
 
-  /** Whether no key is queued or being reconciled. */
+  /** Whether no key is queued or being reconciled, and no status write waits. */
   async isIdle(): Promise<boolean> {
     const sums = await Promise.all(
-      ['workqueue_depth', 'controller_runtime_active_workers'].map((name) => this.#sum(name)),
+      ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'].map((name) =>
+        this.#sum(name),
+      ),
     );
     return sums.every((sum) => sum === 0);
   }

@@ -56,6 +56,14 @@ describe('its phase', () => {
     ['Failed', failed],
     ['Running', { active: 1, ...not('Complete') }],
     ['Pending', not('Failed')],
+    // Between its pod's end and the condition of the Job, and before a failed pod is replaced, no pod is active.
+    ['Running', { uncountedTerminatedPods: { succeeded: ['uid-pod'] }, ready: 0 }],
+    ['Running', { uncountedTerminatedPods: { failed: ['uid-pod'] } }],
+    ['Running', { active: 0, succeeded: 1 }],
+    ['Running', { failed: 1 }],
+    ['Pending', { failed: 1, conditions: [{ type: 'Suspended', status: 'True' }] }],
+    ['Running', { failed: 1, ...not('Suspended') }],
+    ['Pending', { active: 0, uncountedTerminatedPods: {} }],
     // What is about to be is not yet: its pods still end.
     ['Running', { active: 1, conditions: [{ type: 'SuccessCriteriaMet', status: 'True' }] }],
   ] as const)('is %s for %j', (phase, status) => {

@@ -48,6 +48,15 @@ function reconcile(): Promise<Result | unknown> {
   return world.reconcile(reconciler, key);
 }
 
+/** Begins to reconcile while every status that only tells about progress waits. */
+const reconcileDebounced = () => world.reconcile(reconciler, key, { statusDebounce: { mayWait: () => true } });
+
+/** A status of generation 1 whose `Ready` has this reason. */
+function statusWith(reason: string, status: 'True' | 'False' = 'False'): NonNullable<PodSet['status']> {
+  const ready = { type: 'Ready', status, reason, message: '', lastTransitionTime: creationTimestamp };
+  return { observedGeneration: 1, conditions: [{ ...ready, observedGeneration: 1 }] };
+}
+
 /** The status that is written next, which is accepted. */
 const reported = (): Promise<Report<NonNullable<PodSet['status']>>> => world.reported(`${setPath}/status`, podSetOf());
 
@@ -629,6 +638,14 @@ describe('pods that have ended', () => {
     await outcome;
   });
 
+  test('early are reported at once, also with a debounce', async () => {
+    sets.set(podSetOf({ status: statusWith('PodsNotReady') }));
+    pods.replace([ended('a', nowMinute() - 5), ended('b', nowMinute())]);
+    const outcome = reconcileDebounced();
+    expect((await reported()).reason).toBe('PodsEndEarly');
+    await outcome;
+  });
+
   test('in a row, early and recently, are replaced after a pause', async () => {
     pods.replace([ended('a', nowMinute() - 9), ended('b', nowMinute() - 5), ended('c', nowMinute())]);
     const outcome = reconcile();
@@ -760,6 +777,69 @@ describe('a pod that does not start', () => {
       reason,
       message: `${words}; pod b: ImagePullBackOff: Back-off pulling image "busybox:nil"`,
     });
+    expect(await outcome).toEqual(done);
+  });
+});
+
+describe('a status that may wait', () => {
+  const setWith = (replicas: number, status: NonNullable<PodSet['status']>) =>
+    podSetOf({ spec: { replicas, ...images('two') }, status });
+  const older = podSetOf({ spec: { replicas: 2, ...images('one') } });
+
+  test('waits while pods are not ready', async () => {
+    const set = setWith(2, statusWith('PodsNotReady'));
+    sets.set(set);
+    pods.replace([podOf(set, 'a'), podOf(set, 'b', { ready: false })]);
+    expect(await reconcileDebounced()).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('waits while pods are of an earlier template', async () => {
+    const set = setWith(2, statusWith('RollingOut'));
+    sets.set(set);
+    pods.replace([podOf(older, 'a'), podOf(set, 'b', { ready: false })]);
+    expect(await reconcileDebounced()).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('waits while there are too many pods', async () => {
+    const set = setWith(1, statusWith('PodsNotReady'));
+    sets.set(set);
+    const own = Array.from({ length: 502 }, (_, index) => podOf(set, `pod-${index}`));
+    pods.replace(own);
+    const outcome = reconcileDebounced();
+    for (let deleted = 0; deleted < 500; deleted += 1) {
+      const request = await server.next({ method: 'DELETE' });
+      request.json(200, leaving(podOf(set, request.path.split('/').at(-1) ?? '')));
+    }
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('is written at once when all pods are ready', async () => {
+    const set = setWith(2, statusWith('PodsNotReady'));
+    sets.set(set);
+    pods.replace([podOf(set, 'a'), podOf(set, 'b')]);
+    const outcome = reconcileDebounced();
+    expect((await reported()).reason).toBe('PodsReady');
+    expect(await outcome).toEqual(done);
+  });
+
+  test('is written at once when others replaced the pods of a ready PodSet', async () => {
+    const set = setWith(1, { ...statusWith('PodsReady', 'True'), podNames: ['a'] });
+    sets.set(set);
+    pods.replace([podOf(set, 'b')]);
+    const outcome = reconcileDebounced();
+    expect((await reported()).status.podNames).toEqual(['b']);
+    expect(await outcome).toEqual(done);
+  });
+
+  test('is written at once when a pod of a ready PodSet is no longer ready', async () => {
+    const set = setWith(1, statusWith('PodsReady', 'True'));
+    sets.set(set);
+    pods.replace([podOf(set, 'a', { ready: false })]);
+    const outcome = reconcileDebounced();
+    expect((await reported()).reason).toBe('PodsNotReady');
     expect(await outcome).toEqual(done);
   });
 });

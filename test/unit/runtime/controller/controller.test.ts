@@ -514,3 +514,70 @@ describe('a key is enqueued', () => {
     expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/live', 'default/b', 'default/c']);
   });
 });
+
+describe('a status write that may wait', () => {
+  test('is asked for only with a debounce', async () => {
+    const debounces: unknown[] = [];
+    await controller(['a'], (_, { statusDebounce }) => {
+      debounces.push(statusDebounce);
+      return done;
+    });
+    await reconciled('a', 1);
+    expect(debounces).toEqual([undefined]);
+  });
+
+  test('is followed by another reconcile, although nothing has changed', async () => {
+    const waited: (boolean | undefined)[] = [];
+    const act: Act = (_, { statusDebounce }) => {
+      waited.push(statusDebounce?.mayWait(false));
+      return done;
+    };
+    await controller(['a'], act, { statusDebounceMs: 30 });
+    const waiting = () => managed.metric('controller_debounced_keys', { controller: 'widget' });
+    await eventually('it waits', async () => (await waiting()) === 1 || times('a') === 2);
+    await reconciled('a', 2);
+    expect(waited).toEqual([true, false]);
+    expect(await waiting()).toBe(0);
+    expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
+  });
+
+  test('is the first of an object only while another object waits for its first reconcile', async () => {
+    const waited = new Map<string, boolean | undefined>();
+    const act: Act = (name, { statusDebounce }) => {
+      if (!waited.has(name)) waited.set(name, statusDebounce?.mayWait(true));
+      return done;
+    };
+    // One list, so that both wait before the worker takes the first one.
+    await controller(['a', 'b'], act, { statusDebounceMs: 60_000, workers: 1 });
+    await reconciled('a', 2);
+    expect([...waited.values()]).toEqual([true, false]);
+  });
+
+  test('is not delayed by other keys if its key was deferred when its time was up', async () => {
+    const gate = Promise.withResolvers<void>();
+    const act: Act = async (name, { client, statusDebounce }) => {
+      if (name === 'gate') await gate.promise;
+      if (name === 'a' && times('a') === 1) {
+        await client.get(Widget, { namespace: 'default', name: 'a' });
+        statusDebounce?.mayWait(false);
+      }
+      return done;
+    };
+    const stream = await controller(['a'], act, { statusDebounceMs: 20, workers: 1 });
+    (await managed.server.next({ method: 'GET', watch: false })).json(200, stored('a', '13'));
+    const isDeferred = async () => (await managed.metric('controller_deferred_keys', { controller: 'widget' })) === 1;
+    await eventually('it is deferred until the cache has version 13', isDeferred);
+    stream.send('ADDED', stored('gate', '11'));
+    await reconciled('gate', 1);
+    stream.send('ADDED', stored('b', '12'));
+    stream.send('MODIFIED', stored('a', '13'));
+    await eventually('both wait', async () => !(await isDeferred()));
+    gate.resolve();
+    await reconciled('b', 1);
+    expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/gate', 'default/a', 'default/b']);
+  });
+
+  test('waits for a valid time', async () => {
+    await expect(controller([], () => done, { statusDebounceMs: -1 })).rejects.toThrow(RangeError);
+  });
+});

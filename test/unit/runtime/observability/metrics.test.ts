@@ -43,6 +43,7 @@ const ofControllerRuntime = [
 
 const eventBuckets = '0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 +Inf';
 const ours = [
+  ['controller_debounced_keys', 'gauge', 'controller'],
   ['controller_deferred_keys', 'gauge', 'controller'],
   ['controller_event_latency_seconds', 'histogram', 'controller', eventBuckets],
   ['controller_longest_deferral_seconds', 'gauge', 'controller'],
@@ -80,6 +81,7 @@ test('names, types, labels and buckets are those of controller-runtime, where it
   metrics.leader('widgets');
   metrics.leaseTransitions('widgets', () => 7);
   metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
+  metrics.debounced('widget', () => 3);
   metrics.informer('widgets', () => statistics);
   metrics.watchesReplaced('widget')('widgets');
   expect(await exposed()).toEqual([...ofControllerRuntime, ...ours].sort());
@@ -104,8 +106,10 @@ test('the informers of a resource have one value each, until the last one is rem
   expect(await registry.metrics()).not.toContain('widgets.test.example');
 });
 
-test('exposes how many keys are deferred, and for how long', async () => {
+test('exposes how many keys are deferred, and for how long, and how many status writes wait', async () => {
   metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
+  metrics.debounced('widget', () => 3);
+  expect(await lines('controller_debounced_keys')).toEqual(['controller_debounced_keys{controller="widget"} 3']);
   expect(await lines('controller_deferred_keys')).toEqual(['controller_deferred_keys{controller="widget"} 2']);
   expect(await lines('controller_longest_deferral_seconds')).toEqual([
     'controller_longest_deferral_seconds{controller="widget"} 1.5',

@@ -7,8 +7,10 @@ const maxBackoffMs = 50;
 const retriesPerSecond = 100;
 const retryBurst = 3;
 
+const byUrgency = ['high', 'normal', 'low'] as const;
+
 const moreUrgent = (...priorities: readonly (Priority | undefined)[]): Priority =>
-  priorities.includes('normal') ? 'normal' : 'low';
+  byUrgency.find((each) => priorities.includes(each)) ?? 'low';
 
 /** What the queue promises, said as plainly as can be: lists that are searched, and a clock that is moved. */
 class QueueModel {
@@ -17,7 +19,7 @@ class QueueModel {
   /** Every key that was given to a worker, in order. */
   readonly handedOut: string[] = [];
   /** The namespaces of what waits, in the order of their turns. */
-  readonly #turns: Record<Priority, string[]> = { normal: [], low: [] };
+  readonly #turns: Record<Priority, string[]> = { high: [], normal: [], low: [] };
   /** The priorities of what was handed out since a low key had its turn or none waited. */
   #passed = 0;
   #again: { readonly key: string; readonly priority: Priority }[] = [];
@@ -31,7 +33,7 @@ class QueueModel {
     const found = this.waiting.find((each) => each.key === key);
     if (this.working.some((each) => each.key === key)) this.#again.push({ key, priority });
     else if (found === undefined) this.#wait(key, priority);
-    else if (found.priority === 'low' && priority === 'normal') {
+    else if (moreUrgent(found.priority, priority) !== found.priority) {
       this.#unwait(key);
       this.#wait(key, priority);
     }
@@ -98,7 +100,7 @@ class QueueModel {
 
   #unwait(key: string): void {
     this.waiting = this.waiting.filter((each) => each.key !== key);
-    for (const priority of ['normal', 'low'] as const) {
+    for (const priority of byUrgency) {
       const has = (namespace: string) =>
         this.waiting.some((each) => each.priority === priority && namespaceOf(each.key) === namespace);
       this.#turns[priority] = this.#turns[priority].filter(has);
@@ -106,8 +108,8 @@ class QueueModel {
   }
 
   #handOut(): void {
-    const [normal, low] = [this.#first('normal'), this.#first('low')];
-    const next = low !== undefined && (normal === undefined || this.#passed === 32) ? low : normal;
+    const [urgent, low] = [this.#first('high') ?? this.#first('normal'), this.#first('low')];
+    const next = low !== undefined && (urgent === undefined || this.#passed === 32) ? low : urgent;
     if (next === undefined) return;
     this.#idle -= 1;
     const turns = this.#turns[next.priority];
@@ -127,7 +129,7 @@ class QueueModel {
 const namespaceOf = (key: string): string => (key.includes('/') ? (key.split('/')[0] as string) : '');
 
 const key = fc.constantFrom('a/1', 'a/2', 'a/3', 'b/1', 'b/2', 'cluster-scoped');
-const priority = fc.constantFrom<Priority>('normal', 'low');
+const priority = fc.constantFrom<Priority>('high', 'normal', 'low');
 const timeMs = fc.integer({ min: 1, max: 40 });
 const operation = fc.oneof(
   { weight: 4, arbitrary: fc.record({ type: fc.constant('add' as const), key, priority }) },

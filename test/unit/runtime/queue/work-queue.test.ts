@@ -186,6 +186,25 @@ describe('a key of low priority', () => {
   });
 });
 
+describe('a key of high priority', () => {
+  const high = { priority: 'high' } as const;
+
+  test('overtakes all others, also when it waits already', async () => {
+    queue.add('low', { priority: 'low' });
+    queue.add('a');
+    queue.add('b');
+    queue.add('c', high);
+    queue.add('b', high);
+    expect(await taken()).toEqual(['c', 'b', 'a', 'low']);
+  });
+
+  test('does not starve those of low priority', async () => {
+    queue.add('low', { priority: 'low' });
+    for (let i = 0; i < 40; i += 1) queue.add(`high ${i}`, high);
+    expect((await taken()).indexOf('low')).toBe(32);
+  });
+});
+
 describe('namespaces take turns', () => {
   test('so that many keys of one do not delay the only key of another', async () => {
     for (let i = 0; i < 10_000; i += 1) queue.add(`busy/${i}`);
