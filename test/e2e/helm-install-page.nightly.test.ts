@@ -1,4 +1,4 @@
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
@@ -19,7 +19,9 @@ let watched: string;
 beforeEach(async () => {
   cluster = await E2eCluster.connect();
   folder = await mkdtemp(join(tmpdir(), 'install-page-'));
-  for (const name of ['charts', 'crds', 'examples']) await symlink(join(root, name), join(folder, name));
+  // Copies, because kubectl does not read a folder through a link.
+  for (const name of ['charts', 'crds', 'examples'])
+    await cp(join(root, name), join(folder, name), { recursive: true });
   watched = await cluster.namespace();
 });
 
