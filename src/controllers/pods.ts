@@ -88,7 +88,9 @@ function problemOf(pod: Pod, nowMs: number): string | undefined {
     if (problem !== undefined) return problem;
   }
   // The kubelet reports the containers and the readiness together. Without the kubelet, the node's controller reports the readiness.
-  const isEachReady = status?.containerStatuses?.every(({ ready }) => ready) ?? false;
+  const isEachReady =
+    status?.containerStatuses !== undefined &&
+    [...(status.initContainerStatuses ?? []), ...status.containerStatuses].every(({ ready }) => ready);
   if (status?.phase !== 'Running' || !isEachReady) return undefined;
   return `its containers are ready, but the pod is not: node ${pod.spec?.nodeName} may be lost (kubectl describe node ${pod.spec?.nodeName}), or a readiness gate is not met`;
 }
@@ -165,6 +167,7 @@ export function keepReadFields(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(conditions && { conditions }),
+      ...(status?.initContainerStatuses && { initContainerStatuses: status.initContainerStatuses.map(withoutState) }),
       ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(withoutState) }),
       ...(hasProblem && {
         ...(status?.reason !== undefined && { reason: status.reason }),

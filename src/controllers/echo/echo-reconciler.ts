@@ -129,15 +129,16 @@ export class EchoReconciler {
     }
     const { applier, jobs: store, pod } = this.#options;
     const applied = await applier.createOnce(Job, echoJob(echo, pod), { client: context.client, store });
-    if (applied.type !== 'created') {
-      const existing = applied.type === 'nameTaken' ? applied.holder : applied.object;
-      return this.#reconcileExisting(echo, existing, context);
+    const found = applied.type === 'nameTaken' ? applied.holder : applied.object;
+    // After a lost answer it may be an earlier Job, which the store does not have yet.
+    if (applied.type !== 'created' || !isOfCurrentGeneration(found, echo)) {
+      return this.#reconcileExisting(echo, found, context);
     }
     if (hadJob(echo)) {
       const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
       this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
     }
-    return outcomeOf(echo, applied.object);
+    return outcomeOf(echo, found);
   }
 
   /** The DELETED event of the Job enqueues the key, whose reconcile creates the new Job: the two never run at the same time. */

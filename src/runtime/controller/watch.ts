@@ -115,10 +115,10 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
   const ownerKeys = (object: KubeObject): readonly ObjectKey[] => {
     const reference = controllerOf(object);
     if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return [];
+    if (owner.scope === 'Cluster') return [{ name: reference.name }];
     const { namespace } = object.metadata;
-    return owner.scope === 'Cluster' || namespace === undefined
-      ? [{ name: reference.name }]
-      : [{ name: reference.name, namespace }];
+    // The garbage collector deletes a cluster-scoped child of a namespaced owner.
+    return namespace === undefined ? [] : [{ name: reference.name, namespace }];
   };
   return watches(child, ownerKeys, filter);
 }

@@ -2,7 +2,7 @@ import type { Cause } from './cause.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
 
 /**
- * How urgent a key is. `high` is for keys that have waited long enough: they go first. `low` is for keys of a list or a resync: they
+ * How urgent a key is. `high` is for keys that have waited long enough: they take turns with `normal`, however many of those wait. `low` is for keys of a list or a resync: they
  * yield to live changes, but are not starved.
  */
 export type Priority = 'high' | 'normal' | 'low';

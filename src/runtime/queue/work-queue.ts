@@ -104,8 +104,7 @@ export interface KeyState {
  * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of high priority go first, then those of normal priority, except for every 33rd one, so that low priority does not starve. Within
- * a priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
+ * Keys of high and normal priority go first, in turn, except for every 33rd one, so that low priority does not starve. Within a priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
  * first in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
@@ -117,6 +116,8 @@ export class WorkQueue {
   #queues = emptyQueues();
   /** How many more urgent keys in a row were dequeued while one of low priority waited. */
   #overtaking = 0;
+  /** Whether the last key had high priority: then one of normal priority has its turn. */
+  #wasHigh = false;
   /** The keys that workers have, as they were dequeued. */
   readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
@@ -311,11 +312,12 @@ export class WorkQueue {
 
   #dequeue(): QueueItem | undefined {
     const { high, normal, low } = this.#queues;
-    const urgent = high.size > 0 ? high : normal;
+    const urgent = high.size > 0 && (normal.size === 0 || !this.#wasHigh) ? high : normal;
     const isLowTurn = low.size > 0 && (urgent.size === 0 || this.#overtaking >= maxOvertaking);
     const item = isLowTurn ? low.shift() : urgent.shift();
     if (item === undefined) return undefined;
     this.#overtaking = isLowTurn || low.size === 0 ? 0 : this.#overtaking + 1;
+    this.#wasHigh = item.priority === 'high';
     this.#waiting.delete(item.key);
     this.#processing.set(item.key, item);
     this.#reportDepth(item.priority);

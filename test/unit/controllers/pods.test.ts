@@ -134,6 +134,15 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
     { ...running({ ready: true }), conditions: [condition('Ready', 'False')] },
     'pod db-0: its containers are ready, but the pod is not: node node-1 may be lost (kubectl describe node node-1), or a readiness gate is not met',
   ],
+  [
+    'with a sidecar that is not ready',
+    {
+      ...running({ ready: true }),
+      conditions: [condition('Ready', 'False')],
+      initContainerStatuses: [container({ ready: false })],
+    },
+    undefined,
+  ],
   ['that has succeeded', { ...running({ state: terminated(0, 'Completed') }), phase: 'Succeeded' }, undefined],
 ];
 

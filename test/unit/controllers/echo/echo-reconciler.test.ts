@@ -109,6 +109,20 @@ describe('without a Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
+  test('after a lost answer, deletes the Job of an earlier generation that it finds: the store is behind', async () => {
+    const echo = echoOf({ metadata: { generation: 2 } });
+    echos.set(echo);
+    const outcome = reconcile();
+    (await created()).cut();
+    (await server.next({ method: 'GET', path: jobPath })).json(200, jobOf(echoOf(), complete));
+    await asked(echo);
+    (await server.next({ method: 'DELETE', path: jobPath })).refuse(404, 'NotFound');
+    const { reason, status } = await reported();
+    expect([reason, status.completedGeneration]).toEqual(['Replacing', undefined]);
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('reports a Job that finished before the status could record it, and creates none', async () => {
     const echo = echoOf();
     echos.set(echo);

@@ -22,6 +22,7 @@ class QueueModel {
   readonly #turns: Record<Priority, string[]> = { high: [], normal: [], low: [] };
   /** The priorities of what was handed out since a low key had its turn or none waited. */
   #passed = 0;
+  #wasHigh = false;
   #again: { readonly key: string; readonly priority: Priority }[] = [];
   #timers: { readonly key: string; readonly dueMs: number; priority: Priority }[] = [];
   readonly #failures = new Map<string, number>();
@@ -108,7 +109,8 @@ class QueueModel {
   }
 
   #handOut(): void {
-    const [urgent, low] = [this.#first('high') ?? this.#first('normal'), this.#first('low')];
+    const [high, normal, low] = [this.#first('high'), this.#first('normal'), this.#first('low')];
+    const urgent = this.#wasHigh ? (normal ?? high) : (high ?? normal);
     const next = low !== undefined && (urgent === undefined || this.#passed === 32) ? low : urgent;
     if (next === undefined) return;
     this.#idle -= 1;
@@ -116,6 +118,7 @@ class QueueModel {
     turns.push(...turns.splice(0, 1));
     this.#unwait(next.key);
     this.#passed = next.priority === 'low' || low === undefined ? 0 : this.#passed + 1;
+    this.#wasHigh = next.priority === 'high';
     this.working.push(next);
     this.handedOut.push(next.key);
   }
