@@ -65,6 +65,10 @@ async function acceleratedRules(): Promise<object> {
     .replaceAll('SELECTOR', `namespace="${target.namespace}",pod=~"echoperator-.+"`)
     .replaceAll('LEASE', 'echoperator')
     .replaceAll(/\[(\d+)m\]/g, (_, minutes) => `[${(Number(minutes) * 60) / faster}s]`)
+    .replaceAll(
+      /\[(\d+)m:(\d+)s\]/g,
+      (_, minutes, step) => `[${(Number(minutes) * 60) / faster}s:${Number(step) / faster}s]`,
+    )
     .replaceAll(/for: (\d+)m/g, (_, minutes) => `for: ${(Number(minutes) * 60) / faster}s`)
     // Not the 20 minutes of a silent watch: bookmarks come once a minute.
     .replaceAll(/> (180|300)\b/g, (_, seconds) => `> ${Number(seconds) / faster}`);
@@ -267,12 +271,18 @@ test('EchoperatorCacheStale and EchoperatorKeysStuck fire while Jobs can be neit
 
 test('EchoperatorOutsideDown fires while the database and the pet store are down', async () => {
   await Promise.all([database.stop(), store.stop()]);
+  // Only an object that waits calls a system that is down.
+  const [pet, writer] = ['pet', 'writer'].map((name) => ({ namespace, name: `${name}-waiting` }) as const);
+  await cluster.client.create(Pet, customManifest(pet!, { ...thor, name: 'Odin' }));
+  await cluster.client.create(PostgresWriter, customManifest(writer!, jane));
   await Promise.all([
     fires('EchoperatorOutsideDown', { system: 'postgres' }),
     fires('EchoperatorOutsideDown', { system: 'petstore' }),
   ]);
   await Promise.all([database.restart(), store.restart()]);
   await resolves('EchoperatorOutsideDown');
+  await withReason(cluster, Pet, pet!, 'Stored');
+  await withReason(cluster, PostgresWriter, writer!, 'RowWritten');
 });
 
 test('no alert fires at the end', async () => {
