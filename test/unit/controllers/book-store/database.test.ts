@@ -370,6 +370,17 @@ describe('VolumesSettled', () => {
     );
     expect(volume.message).toBe('claim data-shop-db-0 is being deleted and does not grow');
   });
+
+  test('names a claim that is being deleted and has no volume', async () => {
+    const metadata = { deletionTimestamp: '2026-01-02T03:04:05Z' };
+    const pending = claim('data-shop-db-0', '1Gi', { phase: 'Pending', capacity: undefined }, metadata);
+    const { database } = await reconcile({ claims: [pending] });
+    expect(database).toEqual({
+      reason: 'ClaimBeingDeleted',
+      message:
+        'claim data-shop-db-0 is being deleted; it has no volume, so no data is lost. If it stays, see its metadata.finalizers (kubectl --namespace default get pvc data-shop-db-0 --output yaml), or run kubectl --namespace default delete pod shop-db-0; until then the operator does not change StatefulSet shop-db',
+    });
+  });
 });
 
 describe('VolumesNotChecked', () => {
