@@ -76,11 +76,12 @@ function growthOutcome(bookStore: BookStore, { growing, waitsFor, error }: Resta
   }
   messages.push(...describeFirst('pod', growing, (claim) => podMessage(claim, bookStore)));
   const next = growing.find(({ step }) => step?.type === 'restart');
-  if (next?.step?.type === 'restart') {
+  if (error !== undefined) {
+    messages.push(`the operator cannot restart pods: ${refusedOutcome(error).message}`);
+  } else if (next?.step?.type === 'restart') {
     const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
     messages.push(`the operator restarts pod ${next.podName} once, not before ${deadline(next.step)}${condition}`);
   }
-  if (error !== undefined) messages.push(refusedOutcome(error).message);
   if (waitingForDriver[0] !== undefined) {
     const claims = firstOf('claim', waitingForDriver.map(describeGrowth)).join(', ');
     const events = `the Events of claim ${waitingForDriver[0].claimName} may name the error (${describeClaim(waitingForDriver[0], bookStore)})`;
@@ -101,7 +102,7 @@ function failureMessage(claim: ClaimProgress, bookStore: BookStore): string {
       ? `the file system of claim ${describeGrowth(claim)} was not grown`
       : `growing claim ${describeGrowth(claim)} fails (${describeClaim(claim, bookStore)}): ${error}`;
   if (state === 'nodeInfeasible') {
-    return `${failure}; the operator does not restart pod ${podName}: its node cannot grow the volume`;
+    return `${failure}; the operator does not restart pod ${podName}: its node cannot grow the volume. See the log of the storage driver on that node`;
   }
   if (step?.type !== 'failed' && step?.type !== 'createdAfterGrowth') return failure;
   const events = kubectlCommand(bookStore, `describe pod ${podName}`);
@@ -112,6 +113,11 @@ function failureMessage(claim: ClaimProgress, bookStore: BookStore): string {
 function podMessage(claim: ClaimProgress, bookStore: BookStore): string | undefined {
   const { podName, step } = claim;
   const command = kubectlCommand(bookStore, `describe pod ${podName}`);
+  if (step?.type === 'absent') {
+    const { name } = statefulSetKey(bookStore);
+    const events = kubectlCommand(bookStore, `describe statefulset ${name}`);
+    return `pod ${podName} does not exist, so the kubelet cannot grow the file system: see the Events of its StatefulSet (${events})`;
+  }
   if (step?.type === 'notRunning') {
     return `pod ${podName} is not running, so the kubelet cannot grow the file system (${command})`;
   }

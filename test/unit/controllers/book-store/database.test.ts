@@ -530,7 +530,7 @@ describe('the messages of a growth', () => {
     expect(volume).toEqual({
       reason: 'ResizeFailing',
       message:
-        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): NodeResizeError, NodeResizeInfeasible: no such device; the operator does not restart pod shop-db-0: its node cannot grow the volume',
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): NodeResizeError, NodeResizeInfeasible: no such device; the operator does not restart pod shop-db-0: its node cannot grow the volume. See the log of the storage driver on that node',
     });
   });
 });
