@@ -100,7 +100,7 @@ async function applyService(
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice = (deletion: string) =>
-      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
+      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName (to keep its data, set bookDB.reclaimPolicy to Retain first), and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
   } catch (error) {

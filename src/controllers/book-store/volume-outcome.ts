@@ -42,7 +42,7 @@ export function volumeOutcome(
   { database }: SpecWithDefaults,
   { claims, refusals = [], removedReplicaRefusals = [], restart = { growing: [] } }: VolumeObservation,
 ): VolumeOutcome {
-  const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size));
+  const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size, refusals));
   const lost = claims.filter((claim) => mayResize(claim) && isLost(claim));
   const growth = growthOutcome(bookStore, restart);
   const reason = refused[0]?.reason ?? (lost.length > 0 ? 'VolumeLost' : growth.reason);
@@ -52,7 +52,7 @@ export function volumeOutcome(
     ...growth.messages,
     ...(reason === 'VolumesSettled' ? settledMessages(bookStore, database, claims) : []),
     ...describeFirst('claim', claims, (claim) => skippedMessage(claim, bookStore, database.size)),
-    ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, database.size)),
+    ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, bookStore, database.size)),
   ];
   const isAnyGrowing = volumeReasons[growth.reason].resizing === 'True';
   return { reason, message: messages.join('; '), ...(reason !== growth.reason && isAnyGrowing && { status: 'True' }) };
@@ -195,7 +195,12 @@ function describeFirst<T>(
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: string): VolumeOutcome {
+function refusalOutcome(
+  refused: RefusedClaim,
+  bookStore: BookStore,
+  size: string,
+  refusals: readonly RefusedClaim[],
+): VolumeOutcome {
   const { claim, error } = refused;
   const { storageClassName = '' } = claim.spec ?? {};
   let reason: VolumeOutcome['reason'] = 'ResizeRefused';
@@ -203,7 +208,12 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
   if (error === undefined) {
     advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
   } else if (mustLower(claim, size) && isInvalidField(error)) {
-    advice = `upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
+    // A larger dbSize would again lower the request of the claim with the smallest capacity.
+    const smallest = refusals
+      .filter((each) => mustLower(each.claim, size))
+      .map((each) => capacityOf(each.claim))
+      .reduce((one, other) => (compareQuantities(other, one) < 0 ? other : one), capacityOf(claim));
+    advice = `upgrade the cluster to Kubernetes 1.32 or later; or set bookDB.reclaimPolicy to Retain, delete this BookStore and create it again with dbSize ${smallest}, the smallest present capacity (${bookStorePage}#growing-a-volume)`;
   } else if (serverMessage(error).includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
@@ -216,8 +226,10 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
-const removedReplicaMessage = (refused: RefusedClaim, size: string): string =>
-  `${cannotSetRequest(refused.claim, size)}: the operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+function removedReplicaMessage(refused: RefusedClaim, bookStore: BookStore, size: string): string {
+  const deletion = kubectlCommand(bookStore, `delete pvc ${refused.claim.metadata.name}`);
+  return `${cannotSetRequest(refused.claim, size)}: correct the cause, or delete the claim if nobody needs its data (${deletion}). The operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+}
 
 const answerTo = ({ claim, error }: RefusedClaim): string =>
   error === undefined
