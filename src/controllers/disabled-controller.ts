@@ -16,7 +16,8 @@ import { allow, type PolicyRule } from './permissions.ts';
 /** The reason of `Ready` of an object whose controller is disabled. */
 export const controllerDisabled = 'ControllerDisabled';
 
-const reasons = defineReasons({
+/** The reason of `Ready` that the controller of {@link addDisabledController} reports. */
+export const disabledReasons = defineReasons({
   [controllerDisabled]: {
     ready: 'False',
     event: 'Warning',
@@ -44,7 +45,7 @@ export function addDisabledController(
   const { events } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
   // `status.observedGeneration` belongs to the status that the kind's own controller has written.
-  const reporter = new OutcomeReporter({ kind, reasons, events, keepsObservedGeneration: true });
+  const reporter = new OutcomeReporter({ kind, reasons: disabledReasons, events, keepsObservedGeneration: true });
   const reports = new OverwrittenReports();
   manager.controller(kind, {
     predicate: predicates.ignoringConditionMessages,

@@ -281,7 +281,12 @@ describe('docs/book-store.md', () => {
 
   test('says which reasons record an Event for a new message', () => {
     const rows = tableAfter(text, '| reason | condition |').filter((row) => row.Event?.includes('new message'));
-    expect(rows.map((row) => codeIn(row.reason))).toEqual(['ClaimBeingDeleted', 'NameTaken', 'InvalidSpec']);
+    expect(rows.map((row) => codeIn(row.reason))).toEqual([
+      'ClaimBeingDeleted',
+      'NameTaken',
+      'InvalidSpec',
+      'ControllerDisabled',
+    ]);
   });
 });
 

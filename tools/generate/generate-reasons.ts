@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
+import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -15,11 +16,6 @@ type Rows = Readonly<Record<string, Row>>;
 
 /** The reasons of conditions, by type. A reason of none is one of `Ready`. */
 type Conditions = Readonly<Record<string, Rows>>;
-
-/** The reason of an object whose controller is off (src/controllers/disabled-controller.ts). */
-const controllerDisabled = {
-  ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
-} satisfies Rows;
 
 /** The status of VolumeResizing under a reason is not that of `Ready`. */
 const volumeStatuses: Readonly<Record<string, { readonly resizing: Row['ready'] }>> = volumeReasons;
@@ -67,12 +63,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
       const text = await readFile(join(root, page), 'utf8');
       return [
         page,
-        replaceTable(
-          page,
-          text,
-          'reasons',
-          tableOf({ ...reasons, ...commonReasons, ...controllerDisabled }, conditions),
-        ),
+        replaceTable(page, text, 'reasons', tableOf({ ...reasons, ...commonReasons, ...disabledReasons }, conditions)),
       ];
     }),
   );

@@ -100,7 +100,7 @@ async function applyService(
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice = (deletion: string) =>
-      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
+      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName (to keep its data, set bookDB.reclaimPolicy to Retain first), and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
   } catch (error) {
@@ -252,10 +252,15 @@ function claimTakenOutcome(
 
 /** The outcome if a claim in use is being deleted: it exists for as long as its pod. */
 function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
-  const pod = podNameOf(claim);
+  const { name } = claim.metadata;
   const volume = claim.spec?.volumeName;
+  const deletePod = `run ${kubectlCommand(bookStore, `delete pod ${podNameOf(claim)}`)}`;
   const retain = `kubectl patch pv ${volume} --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
-  const message = `claim ${claim.metadata.name} is being deleted: when pod ${pod} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (${retain}), then run ${kubectlCommand(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetKey(bookStore).name}`;
+  const advice =
+    volume === undefined
+      ? `claim ${name} is being deleted; it has no volume, so no data is lost. If it stays, see its metadata.finalizers (${kubectlCommand(bookStore, `get pvc ${name} --output yaml`)}), or ${deletePod}`
+      : `claim ${name} is being deleted: when pod ${podNameOf(claim)} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (${retain}), then ${deletePod}`;
+  const message = `${advice}; until then the operator does not change StatefulSet ${statefulSetKey(bookStore).name}`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 

@@ -44,7 +44,9 @@ export type ClaimProgress = GrowingClaim & {
 
 /** What the operator does about the pod of a pending file system. */
 export type RestartStep =
-  /** No pod mounts the volume. */
+  /** The StatefulSet has no such pod. */
+  | { readonly type: 'absent'; readonly isPodReady: false }
+  /** The pod does not mount the volume. */
   | { readonly type: 'notRunning'; readonly isPodReady: false }
   /** The pod is being deleted, by the operator or by somebody else. */
   | { readonly type: 'ending'; readonly isPodReady: false }
@@ -172,7 +174,7 @@ async function stepOf(
 }
 
 function stepFor(sinceMs: number, pod: Pod | undefined, waitMs: number, nowMs: number): RestartStep {
-  if (pod === undefined) return { type: 'notRunning', isPodReady: false };
+  if (pod === undefined) return { type: 'absent', isPodReady: false };
   const state = runStateOf(pod);
   if (state !== 'running') return { type: state, isPodReady: false };
   const { uid, creationTimestamp } = pod.metadata;

@@ -42,7 +42,7 @@ export function volumeOutcome(
   { database }: SpecWithDefaults,
   { claims, refusals = [], removedReplicaRefusals = [], restart = { growing: [] } }: VolumeObservation,
 ): VolumeOutcome {
-  const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size));
+  const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size, refusals));
   const lost = claims.filter((claim) => mayResize(claim) && isLost(claim));
   const growth = growthOutcome(bookStore, restart);
   const reason = refused[0]?.reason ?? (lost.length > 0 ? 'VolumeLost' : growth.reason);
@@ -52,7 +52,7 @@ export function volumeOutcome(
     ...growth.messages,
     ...(reason === 'VolumesSettled' ? settledMessages(bookStore, database, claims) : []),
     ...describeFirst('claim', claims, (claim) => skippedMessage(claim, bookStore, database.size)),
-    ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, database.size)),
+    ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, bookStore, database.size)),
   ];
   const isAnyGrowing = volumeReasons[growth.reason].resizing === 'True';
   return { reason, message: messages.join('; '), ...(reason !== growth.reason && isAnyGrowing && { status: 'True' }) };
@@ -76,11 +76,12 @@ function growthOutcome(bookStore: BookStore, { growing, waitsFor, error }: Resta
   }
   messages.push(...describeFirst('pod', growing, (claim) => podMessage(claim, bookStore)));
   const next = growing.find(({ step }) => step?.type === 'restart');
-  if (next?.step?.type === 'restart') {
+  if (error !== undefined) {
+    messages.push(`the operator cannot restart pods: ${refusedOutcome(error).message}`);
+  } else if (next?.step?.type === 'restart') {
     const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
     messages.push(`the operator restarts pod ${next.podName} once, not before ${deadline(next.step)}${condition}`);
   }
-  if (error !== undefined) messages.push(refusedOutcome(error).message);
   if (waitingForDriver[0] !== undefined) {
     const claims = firstOf('claim', waitingForDriver.map(describeGrowth)).join(', ');
     const events = `the Events of claim ${waitingForDriver[0].claimName} may name the error (${describeClaim(waitingForDriver[0], bookStore)})`;
@@ -101,7 +102,7 @@ function failureMessage(claim: ClaimProgress, bookStore: BookStore): string {
       ? `the file system of claim ${describeGrowth(claim)} was not grown`
       : `growing claim ${describeGrowth(claim)} fails (${describeClaim(claim, bookStore)}): ${error}`;
   if (state === 'nodeInfeasible') {
-    return `${failure}; the operator does not restart pod ${podName}: its node cannot grow the volume`;
+    return `${failure}; the operator does not restart pod ${podName}: its node cannot grow the volume. See the log of the storage driver on that node`;
   }
   if (step?.type !== 'failed' && step?.type !== 'createdAfterGrowth') return failure;
   const events = kubectlCommand(bookStore, `describe pod ${podName}`);
@@ -112,6 +113,11 @@ function failureMessage(claim: ClaimProgress, bookStore: BookStore): string {
 function podMessage(claim: ClaimProgress, bookStore: BookStore): string | undefined {
   const { podName, step } = claim;
   const command = kubectlCommand(bookStore, `describe pod ${podName}`);
+  if (step?.type === 'absent') {
+    const { name } = statefulSetKey(bookStore);
+    const events = kubectlCommand(bookStore, `describe statefulset ${name}`);
+    return `pod ${podName} does not exist, so the kubelet cannot grow the file system: see the Events of its StatefulSet (${events})`;
+  }
   if (step?.type === 'notRunning') {
     return `pod ${podName} is not running, so the kubelet cannot grow the file system (${command})`;
   }
@@ -189,7 +195,12 @@ function describeFirst<T>(
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: string): VolumeOutcome {
+function refusalOutcome(
+  refused: RefusedClaim,
+  bookStore: BookStore,
+  size: string,
+  refusals: readonly RefusedClaim[],
+): VolumeOutcome {
   const { claim, error } = refused;
   const { storageClassName = '' } = claim.spec ?? {};
   let reason: VolumeOutcome['reason'] = 'ResizeRefused';
@@ -197,7 +208,12 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
   if (error === undefined) {
     advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
   } else if (mustLower(claim, size) && isInvalidField(error)) {
-    advice = `upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
+    // A larger dbSize would again lower the request of the claim with the smallest capacity.
+    const smallest = refusals
+      .filter((each) => mustLower(each.claim, size))
+      .map((each) => capacityOf(each.claim))
+      .reduce((one, other) => (compareQuantities(other, one) < 0 ? other : one), capacityOf(claim));
+    advice = `upgrade the cluster to Kubernetes 1.32 or later; or set bookDB.reclaimPolicy to Retain, delete this BookStore and create it again with dbSize ${smallest}, the smallest present capacity (${bookStorePage}#growing-a-volume)`;
   } else if (serverMessage(error).includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
@@ -210,8 +226,10 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
-const removedReplicaMessage = (refused: RefusedClaim, size: string): string =>
-  `${cannotSetRequest(refused.claim, size)}: the operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+function removedReplicaMessage(refused: RefusedClaim, bookStore: BookStore, size: string): string {
+  const deletion = kubectlCommand(bookStore, `delete pvc ${refused.claim.metadata.name}`);
+  return `${cannotSetRequest(refused.claim, size)}: correct the cause, or delete the claim if nobody needs its data (${deletion}). The operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+}
 
 const answerTo = ({ claim, error }: RefusedClaim): string =>
   error === undefined

@@ -209,7 +209,7 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   expect(volume).toEqual({
     reason: 'VolumesSettled',
     message:
-      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the request of claim data-shop-db-1 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: the operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the request of claim data-shop-db-1 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: correct the cause, or delete the claim if nobody needs its data (kubectl --namespace default delete pvc data-shop-db-1). The operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
   });
 });
 
@@ -313,11 +313,20 @@ test('a smaller request that an old API server refuses is answered with the capa
   const { volume } = await reconcile({ claims, refusals: { 'data-shop-db-0': invalid } });
   expect(volume.reason).toBe('ResizeRefused');
   expect(volume.message).toContain(
-    'the request of claim data-shop-db-0 (capacity 1Gi) cannot be lowered from 20Ti to 2Gi: upgrade the cluster to Kubernetes 1.32 or later, or create this BookStore again with dbSize 1Gi, the present capacity',
+    'the request of claim data-shop-db-0 (capacity 1Gi) cannot be lowered from 20Ti to 2Gi: upgrade the cluster to Kubernetes 1.32 or later; or set bookDB.reclaimPolicy to Retain, delete this BookStore and create it again with dbSize 1Gi, the smallest present capacity (https://github.com/echoperator/echoperator/blob/main/docs/book-store.md#growing-a-volume)',
   );
   expect(volume.message).not.toContain('quota');
   // A policy may refuse a smaller request too.
   expect((await reconcile({ claims })).volume.message).toContain('correct what the API server names');
+
+  // With the capacity of one claim as dbSize, the request of a smaller claim could not be lowered either.
+  const larger = claim('data-shop-db-1', '20Ti', { capacity: { storage: '1536Mi' } });
+  const both = await reconcile({
+    claims: [...claims, larger],
+    bookDB: { replicas: 2 },
+    refusals: { 'data-shop-db-0': invalid, 'data-shop-db-1': invalid },
+  });
+  expect(both.volume.message.match(/again with dbSize \w+/g)).toEqual(Array(2).fill('again with dbSize 1Gi'));
 });
 
 describe('VolumesSettled', () => {
@@ -370,6 +379,17 @@ describe('VolumesSettled', () => {
     );
     expect(volume.message).toBe('claim data-shop-db-0 is being deleted and does not grow');
   });
+
+  test('names a claim that is being deleted and has no volume', async () => {
+    const metadata = { deletionTimestamp: '2026-01-02T03:04:05Z' };
+    const pending = claim('data-shop-db-0', '1Gi', { phase: 'Pending', capacity: undefined }, metadata);
+    const { database } = await reconcile({ claims: [pending] });
+    expect(database).toEqual({
+      reason: 'ClaimBeingDeleted',
+      message:
+        'claim data-shop-db-0 is being deleted; it has no volume, so no data is lost. If it stays, see its metadata.finalizers (kubectl --namespace default get pvc data-shop-db-0 --output yaml), or run kubectl --namespace default delete pod shop-db-0; until then the operator does not change StatefulSet shop-db',
+    });
+  });
 });
 
 describe('VolumesNotChecked', () => {
@@ -408,6 +428,7 @@ test('a claim that is being deleted is reported before a Service that belongs to
   });
   expect(database.reason).toBe('ClaimBeingDeleted');
   expect(serviceTaken?.reason).toBe('NameTaken');
+  expect(serviceTaken?.message).toContain('to keep its data, set bookDB.reclaimPolicy to Retain first');
 });
 
 test.each([{ uid: 'successor' }, { generation: 2 }])(
@@ -519,7 +540,7 @@ describe('the messages of a growth', () => {
     expect(volume).toEqual({
       reason: 'ResizeFailing',
       message:
-        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): NodeResizeError, NodeResizeInfeasible: no such device; the operator does not restart pod shop-db-0: its node cannot grow the volume',
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): NodeResizeError, NodeResizeInfeasible: no such device; the operator does not restart pod shop-db-0: its node cannot grow the volume. See the log of the storage driver on that node',
     });
   });
 });

@@ -149,9 +149,11 @@ describe('the restart of pods whose file systems have not grown', () => {
 
   test('of pods that do not exist is not announced', async () => {
     const { message } = await restartIn(statefulSetOf(1), [], [0]);
-    expect(message).toContain('; pod shop-db-0 is not running');
+    expect(message).toContain(
+      '; pod shop-db-0 does not exist, so the kubelet cannot grow the file system: see the Events of its StatefulSet (kubectl --namespace default describe statefulset shop-db)',
+    );
     const { message: ofTwo } = await restartIn(statefulSetOf(2), [], [0, 1]);
-    expect(ofTwo).toMatch(/; pod shop-db-0 is not running[^;]*; pod shop-db-1 is not running/);
+    expect(ofTwo).toMatch(/; pod shop-db-0 does not exist[^;]*; pod shop-db-1 does not exist/);
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -173,8 +175,8 @@ describe('the restart of pods whose file systems have not grown', () => {
   test('that the API server refuses is reported as what the growth waits for', async () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
     const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { refusal });
-    expect(message).toContain('the operator restarts pod shop-db-0 once, ');
-    expect(message).toContain('; the API server refuses DELETE /x: denied by policy');
+    expect(message).toContain('; the operator cannot restart pods: the API server refuses DELETE /x: denied by policy');
+    expect(message).not.toContain('the operator restarts');
     expect(error).toBe(refusal);
   });
 
@@ -184,7 +186,9 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(await restartIn(statefulSetOf(2), pods, [0, 1], { refusedRead })).toMatchObject({
       deleted: [],
       failed: ['data-shop-db-0'],
-      message: expect.stringContaining('; the API server refuses GET /pods/shop-db-1: no permission'),
+      message: expect.stringContaining(
+        '; the operator cannot restart pods: the API server refuses GET /pods/shop-db-1: no permission',
+      ),
       error: refusedRead,
     });
   });
