@@ -177,7 +177,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  *   const shop = shops.get(key);
  *   if (shop === undefined || shop.metadata.deletionTimestamp !== undefined) return done;
  *   // The annotation rejects a misspelt member.
- *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, Widget>> => {
+ *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, ObjectOf<typeof Shop>>> => {
  *     const applied = await applier.apply(Deployment, deploymentOf(shop), { client: context.client, store: deployments });
  *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${shop.metadata.name} is not ours` };
  *     return { reason: 'Deployed', message: `Deployment ${shop.metadata.name} is as the spec asks` };
