@@ -1,6 +1,6 @@
 /**
- * A signal that is aborted when the first of several signals is. Unlike AbortSignal.any, it keeps nothing attached to signals that
- * live as long as the process: dispose of it to remove its listeners.
+ * A signal that is aborted when the first of several signals is. Dispose of it to detach it from the others. Node keeps a signal of
+ * AbortSignal.any as long as one of the others lives if anything has left a listener on it.
  */
 export class LinkedSignal implements Disposable {
   readonly #controller = new AbortController();

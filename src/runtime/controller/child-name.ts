@@ -12,7 +12,12 @@ export function childName(ownerName: string, maxLength: number): string {
   return ownerName.length <= maxLength ? ownerName : hashedName(ownerName, ownerName, maxLength);
 }
 
-/** Like {@link childName}, for names without dots: a Service's, or a StatefulSet's, because the names of its pods are host names. */
+/**
+ * Like {@link childName}, for names without dots: a Service's, or a StatefulSet's, because the names of its pods are host names.
+ *
+ * The result begins with a digit if the owner's name does. A Service's name must begin with a letter: put one in front, and pass a
+ * `maxLength` that leaves room for it.
+ */
 export function dotlessChildName(ownerName: string, maxLength: number): string {
   if (!ownerName.includes('.')) return childName(ownerName, maxLength);
   return hashedName(ownerName.replaceAll('.', '-'), ownerName, maxLength);

@@ -177,7 +177,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  *   const shop = shops.get(key);
  *   if (shop === undefined || shop.metadata.deletionTimestamp !== undefined) return done;
  *   // The annotation rejects a misspelt member.
- *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, Widget>> => {
+ *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, ObjectOf<typeof Shop>>> => {
  *     const applied = await applier.apply(Deployment, deploymentOf(shop), { client: context.client, store: deployments });
  *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${shop.metadata.name} is not ours` };
  *     return { reason: 'Deployed', message: `Deployment ${shop.metadata.name} is as the spec asks` };
@@ -194,6 +194,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   >();
   /** Errors that need no further report: in the status already, or thrown by a status write. */
   readonly #reported = new WeakSet<object>();
+  #hasWarnedOfDifference = false;
 
   constructor(options: OutcomeReporterOptions<T, R>) {
     this.#options = options;
@@ -310,15 +311,28 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     try {
       // The cached reason stays as it is while the write waits, so the reconcile that writes records the Event for a changed reason.
       const isLeft = this.#mayWait(object, outcome, status, context);
-      const isWritten = !isLeft && (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
-      if (isWritten) this.#unanswered.delete(object.metadata.uid);
-      for (const notice of isWritten ? all : own) this.recordEvent(object, notice, context);
+      const written = isLeft ? undefined : await patchStatusIfPresent(context.client, kind, object, status);
+      if (written !== undefined) {
+        this.#unanswered.delete(object.metadata.uid);
+        this.#warnOfDifference(written, status, context);
+      }
+      for (const notice of written !== undefined ? all : own) this.recordEvent(object, notice, context);
     } catch (error) {
       if (!wasNotWritten(error) && all.length > 0) {
         this.#remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
       }
       throw error;
     }
+  }
+
+  /** Warns once: the API server silently drops members that the CustomResourceDefinition lacks, and each reconcile writes them again. */
+  #warnOfDifference(written: T, status: DesiredStatus<NonNullable<T['status']>>, { log }: ReportingContext): void {
+    if (this.#hasWarnedOfDifference) return;
+    const difference = statusPatch<NonNullable<T['status']>>(written.status, status);
+    if (difference === undefined) return;
+    this.#hasWarnedOfDifference = true;
+    const details = { kind: this.#options.kind.kind, members: Object.keys(difference) };
+    log.warn(details, 'the API server changed the written status: apply the current CustomResourceDefinition');
   }
 
   /** @param count how many reconciles have failed in a row. Default: those before, and this one. */

@@ -1,7 +1,7 @@
 /**
  * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `parent`.
  *
- * AbortSignal.any would be shorter, but leaks memory on the long-lived signal with each reconcile.
+ * AbortSignal.any would be shorter, but Node keeps its signal as long as `parent` if a reconcile leaves a listener on it.
  */
 export class TimeLimit {
   readonly #timeoutMs: number;

@@ -22,12 +22,14 @@ const [
 
 const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
+const [, validations = ''] = /`(validations: \[.*\}\])`/.exec(guide) ?? [];
 /** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
 const withSecondChild = greeter
   .replace(/^ {4}return reporter\.reconcile[\s\S]*?^ {4}\}\);\n/m, () => secondChild)
   .replace('import { ConfigMap }', 'import { ConfigMap, Service }')
   .replace('owns: [ConfigMap]', 'owns: [ConfigMap, Service]')
   .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.String() })')
+  .replace(/^ {2}printerColumns/m, (line) => `  ${validations},\n${line}`)
   .replace(/^ {2}const configMaps .*\n/m, (line) => `${line}  const services = manager.informer(Service).store;\n`);
 
 /** The reconcile with a finalizer replaces the greeter's, and has the reason that the text gives. */

@@ -96,8 +96,9 @@ const report = (object: Reporting, outcome: WidgetOutcome): Promise<Result> =>
 /** Accepts the status that is written next, and returns it. */
 async function written(): Promise<unknown> {
   const request = await server.next({ method: 'PATCH' });
-  request.json(200, stored('a', '8'));
-  return (request.body as { status: unknown }).status;
+  const { status } = request.body as { status: unknown };
+  request.json(200, { ...stored('a', '8'), status });
+  return status;
 }
 
 const refusal = (message: string) => new ApiError('POST /paints', 403, { reason: 'Forbidden', message });
@@ -373,6 +374,27 @@ describe('a report', () => {
     (await server.next({ method: 'GET' })).refuse(404, 'NotFound');
     expect(await result).toBe(done);
     expect(notices).toEqual([]);
+  });
+
+  test('warns once about members that the API server dropped, because the CustomResourceDefinition lacks them', async () => {
+    const outdated = reporter();
+    const painted = { reason: 'Painted', message: 'red', status: { phase: 'Painted' } } as const;
+    const reportTo = async (stores: (status: object) => object): Promise<void> => {
+      const result = outdated.report(widget(), painted, context());
+      const request = await server.next({ method: 'PATCH' });
+      request.json(200, { ...stored('a', '8'), status: stores((request.body as { status: object }).status) });
+      await result;
+    };
+    await reportTo((status) => status);
+    expect(log.messages('warn')).toEqual([]);
+    await reportTo((status) => ({ ...status, phase: undefined }));
+    await reportTo((status) => ({ ...status, phase: undefined }));
+    expect(log.lines.filter(({ level }) => level === 'warn')).toMatchObject([
+      {
+        message: expect.stringContaining('CustomResourceDefinition'),
+        details: { kind: 'Widget', members: ['phase'] },
+      },
+    ]);
   });
 
   test('throws an error that says what to do if the kind has no status subresource', async () => {
