@@ -62,7 +62,10 @@ export interface FailedReconciles {
   readonly count: number;
   /** When the first one ended. */
   readonly since: Date;
-  /** The error of the last one, if it exceeded its time limit. It could not report itself: its client was aborted. The next reconcile reports it. */
+  /**
+   * The error of the last one, if it exceeded its time limit. It could not report itself, because its client was aborted: the next
+   * reconcile reports it.
+   */
   readonly timeout?: unknown;
 }
 

@@ -148,9 +148,9 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is left to a later reconcile
- *   ({@link Outcome.isProgress}). A reconcile that follows a persistent timeout may
- *   write the failure first; its own patch is then a Conflict and is retried.
+ * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is put off to a later reconcile
+ *   ({@link Outcome.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
+ *   Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
@@ -310,8 +310,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
     try {
       // The cached reason stays as it is while the write waits, so the reconcile that writes records the Event for a changed reason.
-      const isLeft = this.#mayWait(object, outcome, status, context);
-      const written = isLeft ? undefined : await patchStatusIfPresent(context.client, kind, object, status);
+      const isPutOff = this.#mayWait(object, outcome, status, context);
+      const written = isPutOff ? undefined : await patchStatusIfPresent(context.client, kind, object, status);
       if (written !== undefined) {
         this.#unanswered.delete(object.metadata.uid);
         this.#warnOfDifference(written, status, context);
@@ -393,7 +393,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return typeof error === 'object' && error !== null && this.#reported.has(error);
   }
 
-  /** Whether the status differs, and its write is left to a later reconcile. */
+  /** Whether the status differs, and its write is put off to a later reconcile. */
   #mayWait(
     object: T,
     { reason, isProgress = false, error }: AnyOutcome<R, T>,
