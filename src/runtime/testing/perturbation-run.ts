@@ -95,7 +95,7 @@ export class Run {
   readonly #outsideChecks: Promise<void>[] = [];
   /** The reads and writes of the operators. */
   readonly #requests: string[] = [];
-  /** How many watches the API server has ended. */
+  /** How many watches the API server has ended or refused since the operator last rested. The operator lists or watches again, with backoff. */
   #endedWatches = 0;
   /** How many {@link #requests} were sent before the first event since the operator rested. */
   #requestsBeforeEvent: number | undefined;
@@ -346,14 +346,13 @@ export class Run {
       await this.#settle(`step ${step} has ended`, world, target);
       if (this.#plan !== undefined && target === undefined) return;
       const requests = this.#requests.length;
-      const endedWatches = this.#endedWatches;
       this.#requestsBeforeEvent = undefined;
       await delay(restMs);
       const sent = this.#requests.slice(requests);
+      const isAnswer = this.#requestsBeforeEvent === requests || this.#endedWatches > 0;
+      this.#endedWatches = 0;
       if (sent.length === 0) return;
-      const isAnswer = this.#requestsBeforeEvent === requests;
-      // The operator lists and watches again after the end of a watch.
-      if ((isAnswer || this.#endedWatches > endedWatches) && attempt < maxRests) continue;
+      if (isAnswer && attempt < maxRests) continue;
       const what = `${sent.length} requests in ${restMs} ms although nothing changes`;
       throw new Error(`the operator sends ${what}: ${sent.join(', ')}`);
     }
