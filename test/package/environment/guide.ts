@@ -84,6 +84,9 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'mutate.ts': mutation,
 };
 
+/** The guide's tsconfig.json. */
+export const [guideTsconfig = ''] = inLanguage('json');
+
 /** The objects that the guide deploys. */
 export const [guideManifest = ''] = inLanguage('yaml');
 
