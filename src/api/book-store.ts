@@ -146,7 +146,12 @@ const env = Type.Optional(
               ),
             ),
           },
-          { description: 'Where to read the value from, instead of `value`: exactly one of these.' },
+          {
+            description: 'Where to read the value from, instead of `value`: exactly one of these.',
+            // The API server refuses a new Deployment without any of them, but lets an update remove the last one with `valueFrom`.
+            minProperties: 1,
+            maxProperties: 1,
+          },
         ),
       ),
     }),

@@ -27,6 +27,7 @@ const ids = [0, 65_532, 9_223_372_036_854_775_807n.toString(), -1];
 /** The values of a BookStore's app or database, whose schemas have much in common. */
 const ofContainers = (part: string): Readonly<Record<string, readonly unknown[]>> => ({
   [`${part}.repository`]: image,
+  [`${part}.env[].valueFrom`]: [{ fieldRef: { fieldPath: 'metadata.name' } }, {}, 'a text'],
   [`${part}.tag`]: tags,
   [`${part}.replicas`]: [2, 0, 1, -1, 'two'],
   [`${part}.serviceName`]: [`${part.toLowerCase()}-other`, 'Upper', 'x'.repeat(64), 'the-db', 'the-app'],
@@ -119,6 +120,9 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       'bookDB.dbSize': ['1024Mi', '1Mi', '0', 'large', '-1Gi'],
       'bookDB.storageClassName': ['another', ''],
     },
+    immutable: ['bookDB.serviceName', 'bookDB.storageClassName'],
+    // It decides when a pod is restarted.
+    withoutEffect: ['bookDB.resizeRestartAfter'],
   },
   {
     kind: PostgresWriter,
