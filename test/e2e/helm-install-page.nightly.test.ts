@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
@@ -38,10 +38,17 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-async function prints(message: string): Promise<void> {
-  await cluster.apply(echo(message, watched, { message }));
-  await cluster.kubectl(['wait', '--for=condition=Ready', `echo/${message}`, '--namespace', watched, '--timeout=90s']);
-  expect(await cluster.logOf(message, watched)).toBe(`${message}\n`);
+async function prints(message: string, namespace = watched): Promise<void> {
+  await cluster.apply(echo(message, namespace, { message }));
+  await cluster.kubectl([
+    'wait',
+    '--for=condition=Ready',
+    `echo/${message}`,
+    '--namespace',
+    namespace,
+    '--timeout=90s',
+  ]);
+  expect(await cluster.logOf(message, namespace)).toBe(`${message}\n`);
 }
 
 test(
@@ -63,6 +70,26 @@ test(
     await cluster.shell(command, folder);
     await prints('by-helm');
     await cluster.shell(`helm uninstall echoperator --namespace ${documentedNamespace} --wait`, folder);
+  },
+  testMs,
+);
+
+test(
+  'the commands without cluster-wide rights install an operator for two namespaces',
+  async () => {
+    const { allCommands } = await DocumentedSteps.of(page, 'Without cluster-wide rights');
+    const namespaces = ['team-a', 'team-b'];
+    try {
+      for (const name of namespaces) await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+      expect(allCommands).toHaveLength(2);
+      for (const command of allCommands) await cluster.shell(command, folder);
+      await cluster.kubectl(['rollout', 'status', 'deployment/echoperator', '--namespace=team-a', '--timeout=120s']);
+      await prints('for-team-b', 'team-b');
+      await cluster.kubectl(['delete', 'echos', '--all', '--namespace=team-b', '--timeout=60s']);
+      await cluster.shell('helm uninstall echoperator --namespace team-a --wait', folder);
+    } finally {
+      await cluster.kubectl(['delete', 'namespace', ...namespaces, '--ignore-not-found', '--timeout=90s']);
+    }
   },
   testMs,
 );
@@ -104,15 +131,19 @@ test(
     expect(others).toEqual([]);
     expect(await cluster.shell(upgrade, folder)).toMatch(/Phase: +Succeeded/);
     await cluster.shell(keepOn, folder);
-    const controllers = async () =>
-      (await cluster.get<V1ConfigMap>('configmap/echoperator', '--namespace', documentedNamespace)).data?.CONTROLLERS;
-    expect(await controllers()).toContain('bookStore');
+    const settings = async () =>
+      (await cluster.get<V1ConfigMap>('configmap/echoperator', '--namespace', documentedNamespace)).data;
+    expect((await settings())?.CONTROLLERS).toContain('bookStore');
     const operationsPage = await readFile(join(root, 'docs', operations), 'utf8');
     const [, rollback = ''] = /^\*\*Rollback\.\*\* `(helm rollback [^`]+)`/m.exec(operationsPage) ?? [];
     await cluster.shell(rollback, folder);
-    expect(await controllers()).not.toContain('bookStore');
+    expect((await settings())?.CONTROLLERS).not.toContain('bookStore');
     await cluster.shell(applyCrds, folder);
     await prints('upgraded');
+    const [withValues = ''] = (await DocumentedSteps.of(operations, 'From the original operators')).scripts;
+    await writeFile(join(folder, 'values.yaml'), 'numWorkers: 9\n');
+    await cluster.shell(withValues.replace('RELEASE', 'echoperator').replace('NAMESPACE', documentedNamespace), folder);
+    expect(await settings()).toMatchObject({ NUM_WORKERS: '9' });
 
     const [uninstall = '', deleteAll = '', ...rest] = (await DocumentedSteps.of(operations, 'Uninstall')).scripts;
     expect(rest).toEqual([]);

@@ -175,7 +175,9 @@ describe('a BookStore', () => {
     ['a variable from nothing', spec({ env: [{ name: 'A', valueFrom: {} }] }), 'env[0].valueFrom'],
     [
       'a variable from two sources',
-      spec({ env: [{ name: 'A', valueFrom: { fieldRef: { fieldPath: 'a' }, secretKeyRef: { name: 'a', key: 'b' } } }] }),
+      spec({
+        env: [{ name: 'A', valueFrom: { fieldRef: { fieldPath: 'a' }, secretKeyRef: { name: 'a', key: 'b' } } }],
+      }),
       'env[0].valueFrom',
     ],
     ['a duration that is none', spec({}, { resizeRestartAfter: 'soon' }), 'resizeRestartAfter'],

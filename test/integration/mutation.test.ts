@@ -133,6 +133,23 @@ test('an operator that keeps what an earlier spec asked for fails, and the failu
   ]);
 });
 
+test('an immutable property is covered by new objects, and fails if an object that exists accepts another value', async () => {
+  await using _ = stack;
+  await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'echo,bookStore' })));
+  const [echos, stores] = ['Echo', 'BookStore'].map((name) =>
+    mutatedSubjects(noOutside).find(({ kind }) => kind.kind === name),
+  );
+  const { failures, properties } = await mutate({
+    connection,
+    subjects: [{ ...echos!, immutable: ['message'] }, stores!],
+    select: (plan) => plan === 'Echo/message' || plan === 'BookStore/bookDB.serviceName',
+  });
+  expect(failures.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/^Echo\/message: message = .*: accepted, although it is immutable$/),
+  ]);
+  expect(properties).toMatchObject({ changed: [], immutable: ['BookStore/bookDB.serviceName'] });
+});
+
 test('a spec that no operator handles fails', async () => {
   const select = (plan: string) => plan === 'Echo/message';
   const { failures } = await mutate({ connection, subjects: [hoarded], select, timeoutMs: 1000 });

@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, join, normalize, relative } from 'node:path';
+import { basename, dirname, join, normalize, relative } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { collectDefaultMetrics, Registry } from 'prom-client';
@@ -431,6 +431,50 @@ describe('the commands that the pages show', () => {
     });
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ resource }) => !known.has(resource))).toEqual([]);
+  });
+});
+
+describe('the blocks of commands', () => {
+  const [ofPages, ofReleases] = ['test/kinds/commands.test.ts', 'test/e2e/helm-install-page.nightly.test.ts'] as const;
+  /** Which test runs the commands of a page, or of a section; or why none does. */
+  const tests: Readonly<Record<string, string>> = {
+    'README.md': ofReleases,
+    'docs/alerts.md': ofPages,
+    'docs/book-store.md': 'test/kinds/commands.nightly.test.ts',
+    'docs/echo.md': ofPages,
+    'docs/install.md': ofReleases,
+    'docs/install.md#After a release': 'not run: nothing is released',
+    'docs/install.md#From a mirror': 'test/e2e/image-registry.nightly.test.ts',
+    'docs/operations.md#Probes': ofPages,
+    'docs/operations.md#Explain': ofPages,
+    'docs/operations.md': ofReleases,
+    'docs/pet.md': 'test/kinds/outside.test.ts',
+    'docs/pet.md#Deletion': 'test/kinds/commands.nightly.test.ts',
+    'docs/pet-store.md': 'test/integration/petstore.test.ts',
+    'docs/pet-store.md#Operate it':
+      'not run: grpcurl, whose requests test/integration/petstore.test.ts sends by itself',
+    'docs/pod-set.md': ofPages,
+    'docs/postgres-writer.md': 'test/kinds/outside.test.ts',
+    'docs/postgres-writer.md#Set it up': 'test/kinds/commands.nightly.test.ts',
+    'docs/scheduled-echo.md': ofPages,
+    'docs/troubleshooting.md': ofPages,
+    'docs/writing-an-operator.md': 'test/package/environment/guide.ts',
+  };
+  const sections = pages
+    .filter((path) => path === 'README.md' || dirname(path) === 'docs')
+    .flatMap((path) =>
+      read(path)
+        .split(/^## /m)
+        .filter((section) =>
+          codeBlocks(section).some(({ language, text }) => language === 'console' || /^helm /m.test(text)),
+        )
+        .map((section) => ({ path, heading: section.split('\n')[0] ?? '' })),
+    );
+
+  test.each(sections)('of $path, $heading, are run by a test that names the page', ({ path, heading }) => {
+    const test = tests[`${path}#${heading}`] ?? tests[path];
+    if (test?.startsWith('not run: ')) return;
+    expect(read(test ?? '')).toContain(basename(path, '.md'));
   });
 });
 
