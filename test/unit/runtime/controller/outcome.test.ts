@@ -88,7 +88,7 @@ const context = () => ({ client: new HttpClient(transport, 'tester'), log });
 const since = new Date(now.getTime() - 5000);
 const failing = ({ count = 2, forMs = 5000, timeout }: Before = {}) => ({
   ...context(),
-  failed: { count, since: new Date(now.getTime() - forMs), timeout },
+  priorFailures: { count, since: new Date(now.getTime() - forMs), timeout },
 });
 const report = (object: Reporting, outcome: WidgetOutcome): Promise<Result> =>
   reporter().report(object, outcome, context());
