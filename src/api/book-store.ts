@@ -148,7 +148,7 @@ const env = Type.Optional(
           },
           {
             description: 'Where to read the value from, instead of `value`: exactly one of these.',
-            // The API server refuses a new Deployment without any of them, but lets an update remove the last one with `valueFrom`.
+            // A server-side apply that removes the last source of a Deployment removes `valueFrom` too: the variable would have no value.
             minProperties: 1,
             maxProperties: 1,
           },

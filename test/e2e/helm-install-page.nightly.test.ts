@@ -33,6 +33,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  // After a failure its cluster-wide objects would hinder the next release.
+  await cluster.helm(['uninstall', 'echoperator', '--namespace', documentedNamespace, '--ignore-not-found', '--wait']);
   await cluster.deleteNamespace(watched);
   await cluster.kubectl(['delete', 'namespace', documentedNamespace, '--ignore-not-found', '--timeout=90s']);
   await rm(folder, { recursive: true, force: true });
@@ -64,7 +66,7 @@ test(
 );
 
 test(
-  'the command for a cluster of this repository installs a working operator',
+  'Install: the command for a cluster of this repository installs a working operator',
   async () => {
     const [command = ''] = (await DocumentedSteps.of(page)).commands('helm install echoperator charts/echoperator');
     await cluster.shell(command, folder);

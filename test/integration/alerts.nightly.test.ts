@@ -208,7 +208,8 @@ test('every expression of docs/operations.md returns data', async () => {
     // What it is compared with is exceeded only in an emergency, and nothing is forbidden here.
     .map((expression) => expression.replace(/ > 1$/, '').replace('{code="403"}', '{code="200"}'));
   const results = await Promise.all(expressions.map((expression) => prometheus.query(expression)));
-  expect(expressions.filter((_, index) => results[index]?.length === 0)).toEqual([]);
+  const hasNumber = ({ value }: { readonly value: readonly [number, string] }) => Number.isFinite(Number(value[1]));
+  expect(expressions.filter((_, index) => !results[index]?.some(hasNumber))).toEqual([]);
 });
 
 test('nothing fires without a fault', async () => {

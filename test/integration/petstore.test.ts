@@ -292,7 +292,7 @@ describe('besides the five calls', () => {
     way.close();
   });
 
-  test('the command of docs/pet-store.md adds a pet and prints its id', async () => {
+  test('The command line of docs/pet-store.md: adds a pet, and prints its id', async () => {
     const page = await readFile(join(root, 'docs/pet-store.md'), 'utf8');
     const [, command = ''] = /^\$ (npm run petstore .*)$/m.exec(page) ?? [];
     const env = { PETSTORE_ADDRESS: store.address };

@@ -32,7 +32,7 @@ export interface MutationSubject {
   readonly childrenThatStay?: readonly Kind[];
   /** Properties that change neither the children nor the status. Default: none. */
   readonly withoutEffect?: readonly string[];
-  /** Properties that only a new object can have another value of. Default: none. */
+  /** Properties that cannot change after the object was created. Default: none. */
   readonly immutable?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
   readonly refusals?: readonly string[];
@@ -113,8 +113,9 @@ const refused = /(Invalid|Refused)/;
  * - each accepted spec settles: `observedGeneration` and the condition Ready are those of the last generation;
  * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
  *   differs between two new objects;
- * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves each child as it was, or makes it
- *   like that of a new object, if one has it; and the message of Ready names the property;
+ * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were. If the
+ *   API server refuses a part (`Refused`), a child of another part may also be like that of a new object. The message of Ready names the
+ *   property;
  * - at least one of the values of a property changes the children, the status or the metadata of a new object;
  * - the API server's rejection names the property, and it rejects each change of an immutable one;
  * - the first spec restores the first state, and after the deletion nothing is left.
@@ -308,7 +309,9 @@ class Mutator {
       !isRefused || (isChild(path) && before !== undefined) || path === `${ready}.reason` || path === `${ready}.status`;
     const isEqual = async (): Promise<boolean> => {
       const actual = await object.facts();
-      const wanted = isRefused ? this.#afterRefusal({ before: before ?? new Map(), expected, actual }) : expected;
+      const wanted = isRefused
+        ? this.#afterRefusal(reason, { before: before ?? new Map(), expected, actual })
+        : expected;
       const difference = this.#differenceOf(wanted, actual, isCompared);
       if (difference !== undefined) throw new Error(difference);
       return true;
@@ -325,15 +328,19 @@ class Mutator {
   }
 
   /**
-   * What an object should be after a refused spec: itself like a new object, and each child as before. The part of the spec that is not
-   * refused may have been followed: then a child is like that of a new object.
+   * What an object should be after a refused spec: itself like a new object, and each child as before. Unless the whole spec is invalid,
+   * the operator may have followed the part of it that is not refused: then a child is like that of a new object.
    */
-  #afterRefusal({ before, expected, actual }: Readonly<Record<'before' | 'expected' | 'actual', Facts>>): Facts {
+  #afterRefusal(
+    reason: string,
+    { before, expected, actual }: Readonly<Record<'before' | 'expected' | 'actual', Facts>>,
+  ): Facts {
+    const isPartial = reason.includes('Refused');
     const own = objectOf(this.#readyOf(expected) ?? '');
     const objects = new Set([...before.keys(), ...expected.keys(), ...actual.keys()].map(objectOf));
     const wanted = [...objects].map((object) => {
       const isOfObject = (path: string): boolean => objectOf(path) === object;
-      const isNew = object === own || this.#differenceOf(expected, actual, isOfObject) === undefined;
+      const isNew = object === own || (isPartial && this.#differenceOf(expected, actual, isOfObject) === undefined);
       const hasObject = [...expected.keys()].some(isOfObject);
       return [...(isNew && hasObject ? expected : before)].filter(([path]) => isOfObject(path));
     });

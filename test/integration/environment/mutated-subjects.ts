@@ -110,7 +110,13 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       path.startsWith('PersistentVolumeClaim '),
     spec: {
       bookApp: { repository: 'example.com/app', replicas: 1, serviceName: 'the-app' },
-      bookDB: { repository: 'example.com/db', replicas: 1, dbSize: '1Gi', serviceName: 'the-db' },
+      bookDB: {
+        repository: 'example.com/db',
+        replicas: 1,
+        dbSize: '1Gi',
+        serviceName: 'the-db',
+        storageClassName: 'one',
+      },
     },
     values: {
       ...ofContainers('bookApp'),
