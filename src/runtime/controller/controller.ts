@@ -123,7 +123,7 @@ export interface ControllerOptions<
   readonly resyncEveryMs?: number;
   /**
    * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
-   * one write: see `Outcome.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
+   * one write: see `Reason.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
    * written at once.
    */
   readonly statusDebounceMs?: number;

@@ -36,6 +36,12 @@ export interface Reason {
    * {@link OutcomeReporter.recordChild} then reports a child as created, not as created again. Default false.
    */
   readonly blocksCreation?: boolean;
+  /**
+   * Whether a status under this reason only tells about progress, so that its write may wait for the controller's `statusDebounceMs`. A change
+   * of the status of `Ready` and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a
+   * later reconcile relies on. Default false.
+   */
+  readonly isProgress?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
@@ -105,12 +111,6 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
    * without a response it is recorded when a later reconcile reads that status. It comes before the Event for a changed reason.
    */
   readonly event?: Omit<EventNotice, 'action'> | undefined;
-  /**
-   * The status only tells about progress, so its write may wait for the controller's `statusDebounceMs`. A change of the status of `Ready`
-   * and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a later reconcile
-   * relies on. Default false.
-   */
-  readonly isProgress?: boolean;
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
@@ -149,7 +149,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  *
  * **Guarantees**
  * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is put off to a later reconcile
- *   ({@link Outcome.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
+ *   ({@link Reason.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
  *   Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
@@ -392,13 +392,14 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /** Whether the status differs, and its write is put off to a later reconcile. */
   #mayWait(
     object: T,
-    { reason, isProgress = false, error }: AnyOutcome<R, T>,
+    { reason, error }: AnyOutcome<R, T>,
     status: DesiredStatus<NonNullable<T['status']>>,
     { statusDebounce }: ReportingContext,
   ): boolean {
+    const { isProgress = false, ready: desiredReady } = this.#reasons[reason];
     if (!isProgress || error !== undefined || statusDebounce === undefined) return false;
     const ready = findCondition(object.status?.conditions, 'Ready');
-    if (ready !== undefined && ready.status !== this.#reasons[reason].ready) return false;
+    if (ready !== undefined && ready.status !== desiredReady) return false;
     if (statusPatch<NonNullable<T['status']>>(object.status, status) === undefined) return false;
     return statusDebounce.mayWait(ready === undefined || ready.observedGeneration !== object.metadata.generation);
   }
