@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { createClient } from '../client/create-client.ts';
 import { ApiError, type Client, type Connection, isNotFound } from '../client/index.ts';
@@ -223,7 +224,7 @@ class Mutator {
       const accepted: Facts[] = [];
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
-        if (JSON.stringify(next) === JSON.stringify(spec)) continue;
+        if (isDeepStrictEqual(next, spec)) continue;
         const isAccepted = await this.#give(object, next, mutation);
         if (immutable.includes(property)) {
           if (isAccepted) throw new MutationError(`${mutation.description}: accepted, although it is immutable`);
