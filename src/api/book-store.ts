@@ -146,7 +146,12 @@ const env = Type.Optional(
               ),
             ),
           },
-          { description: 'Where to read the value from, instead of `value`: exactly one of these.' },
+          {
+            description: 'Where to read the value from, instead of `value`: exactly one of these.',
+            // A server-side apply that removes the last source of a Deployment removes `valueFrom` too: the variable would have no value.
+            minProperties: 1,
+            maxProperties: 1,
+          },
         ),
       ),
     }),

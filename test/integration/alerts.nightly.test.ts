@@ -9,6 +9,7 @@ import { dashboardPicture } from '../../testkit/dashboard-picture.ts';
 import { panelQueries } from '../../testkit/dashboards.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { codeIn, tableAfter } from '../../testkit/markdown.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
@@ -198,6 +199,17 @@ test('every query of every panel returns data', async () => {
     const shown = [...results].filter(([each]) => each.dashboard === dashboard);
     await writeFile(join(pictures, `dashboard-${dashboard}.svg`), dashboardPicture(shown));
   }
+});
+
+test('every expression of docs/operations.md returns data', async () => {
+  const page = await readFile(join(root, 'docs/operations.md'), 'utf8');
+  const expressions = tableAfter(page, '| question | expression |')
+    .map(({ expression }) => codeIn(expression))
+    // What it is compared with is exceeded only in an emergency, and nothing is forbidden here.
+    .map((expression) => expression.replace(/ > 1$/, '').replace('{code="403"}', '{code="200"}'));
+  const results = await Promise.all(expressions.map((expression) => prometheus.query(expression)));
+  const hasNumber = ({ value }: { readonly value: readonly [number, string] }) => Number.isFinite(Number(value[1]));
+  expect(expressions.filter((_, index) => !results[index]?.some(hasNumber))).toEqual([]);
 });
 
 test('nothing fires without a fault', async () => {

@@ -172,6 +172,14 @@ describe('a BookStore', () => {
     ['another Service of the database', spec({}, { serviceName: 'another' }), 'serviceName cannot be changed'],
     ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'must differ'],
     ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'must differ'],
+    ['a variable from nothing', spec({ env: [{ name: 'A', valueFrom: {} }] }), 'env[0].valueFrom'],
+    [
+      'a variable from two sources',
+      spec({
+        env: [{ name: 'A', valueFrom: { fieldRef: { fieldPath: 'a' }, secretKeyRef: { name: 'a', key: 'b' } } }],
+      }),
+      'env[0].valueFrom',
+    ],
     ['a duration that is none', spec({}, { resizeRestartAfter: 'soon' }), 'resizeRestartAfter'],
   ])('is refused with %s', async (_, wrong, words) => {
     const key = { name: 'shop', namespace: await cluster.namespace() };

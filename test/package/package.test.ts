@@ -8,7 +8,7 @@ import { type ControlPlane, startControlPlane } from '../../testkit/control-plan
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
-import { guideCommands, guideDockerfile, guideManifest } from './environment/guide.ts';
+import { guideCommands, guideDockerfile, guideManifest, guideTsconfig } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
 import { typeCheckGuide } from './environment/type-check.ts';
@@ -79,6 +79,10 @@ describe('in an empty project on Node 24', () => {
 
   test('what the guide and its README show type-checks under nodenext, declarations and all', async () => {
     expect(await typeCheckGuide(project, { module: 'nodenext', moduleResolution: 'nodenext' })).toBe('');
+  });
+
+  test("the guide's tsconfig.json accepts what the guide shows", async () => {
+    expect(await project.typeCheckWith(guideTsconfig)).toBe('');
   });
 
   test('without a kubeconfig the operator says so in one line', async () => {

@@ -17,11 +17,12 @@ export const kindBugs: readonly SeededBug[] = [
     plans: { perturb: ['echo/delete write 1 unsent'] },
   },
   {
-    name: 'Echo: a deleted Job is not noticed',
+    // Its pods are: so what they tell is noticed.
+    name: 'Echo: its Job is not watched',
     file: 'controllers/echo/index.ts',
     find: 'watches: [jobWatch, podProblems],',
     replace: 'watches: [podProblems],',
-    plans: { perturb: ['echo/job-deleted write 1 unsent'] },
+    plans: { perturb: ['echo/print write 1 unsent'] },
   },
   {
     name: 'Echo: the Job of another owner is replaced',

@@ -67,7 +67,8 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/controller/watch.ts',
     find: 'if (predicate !== undefined && !predicate(delta)) return;',
     replace: "if (delta.type === 'deleted' || predicate?.(delta) === false) return;",
-    plans: { perturb: ['echo/job-deleted write 1 unsent'] },
+    // A CronJob has no pods, whose end would tell of its deletion.
+    plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
   },
   {
     name: 'Runtime: MODIFIED events are lost',

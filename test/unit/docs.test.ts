@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname, join, normalize, relative } from 'node:path';
+import { basename, dirname, join, normalize, relative } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { collectDefaultMetrics, Registry } from 'prom-client';
@@ -431,6 +431,69 @@ describe('the commands that the pages show', () => {
     });
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ resource }) => !known.has(resource))).toEqual([]);
+  });
+});
+
+describe('the blocks of commands', () => {
+  const [ofPages, ofPagesNightly] = ['test/kinds/commands.test.ts', 'test/kinds/commands.nightly.test.ts'] as const;
+  const ofReleases = 'test/e2e/helm-install-page.nightly.test.ts';
+  /** Which test runs the commands of a section; or of a whole page, whose blocks it counts; or why none does. */
+  const tests: Readonly<Record<string, string>> = {
+    'README.md': ofReleases,
+    'docs/alerts.md': ofPages,
+    'docs/book-store.md#BookStore': ofPagesNightly,
+    'docs/book-store.md#Growing a volume': ofPagesNightly,
+    'docs/book-store.md#Moving the data to another StorageClass': ofPagesNightly,
+    'docs/book-store.md#Troubleshooting': ofPagesNightly,
+    'docs/echo.md': ofPages,
+    // Its other commands bring up a cluster with the image, as every suite on a cluster does.
+    'docs/install.md#Install': ofReleases,
+    'docs/install.md#After a release': 'not run: nothing is released',
+    'docs/install.md#With kubectl only': ofReleases,
+    'docs/install.md#Without cluster-wide rights': ofReleases,
+    'docs/install.md#From a mirror': 'test/e2e/image-registry.nightly.test.ts',
+    'docs/operations.md#Probes': ofPages,
+    'docs/operations.md#Explain': ofPages,
+    'docs/operations.md#Upgrades': ofReleases,
+    'docs/operations.md#From the original operators': ofReleases,
+    'docs/operations.md#Uninstall': ofReleases,
+    'docs/operations.md#Outside of a cluster': ofReleases,
+    'docs/pet.md#Pet': 'test/kinds/outside.test.ts',
+    'docs/pet.md#Deletion': ofPagesNightly,
+    'docs/pet-store.md#The command line': 'test/integration/petstore.test.ts',
+    'docs/pet-store.md#Operate it':
+      'not run: grpcurl is not at hand; test/integration/petstore.test.ts asks for reflection',
+    'docs/pod-set.md': ofPages,
+    // All but psql, in whose place the test reads the rows with options.
+    'docs/postgres-writer.md#PostgresWriter': 'test/kinds/outside.test.ts',
+    'docs/postgres-writer.md#Set it up': ofPagesNightly,
+    'docs/scheduled-echo.md': ofPages,
+    'docs/troubleshooting.md': ofPages,
+    'docs/writing-an-operator.md': 'test/package/environment/guide.ts',
+  };
+  const sections = pages
+    .filter((path) => path === 'README.md' || dirname(path) === 'docs')
+    .flatMap((path) =>
+      read(path)
+        .split(/^## /m)
+        .filter((section) =>
+          codeBlocks(section).some(({ language, text }) => language === 'console' || /^helm /m.test(text)),
+        )
+        .map((section) => ({ path, heading: (section.split('\n')[0] ?? '').replace(/^# /, '') })),
+    );
+
+  test.each(sections)('of $path, $heading, are run by a test that names them', ({ path, heading }) => {
+    const ofSection = tests[`${path}#${heading}`];
+    const file = ofSection ?? tests[path] ?? '';
+    if (file.startsWith('not run: ')) return;
+    const text = read(file);
+    expect(text).toMatch(new RegExp(`${basename(path)}|'${basename(path, '.md')}'`));
+    if (ofSection !== undefined) expect(text).toContain(heading);
+  });
+
+  test('names no section that there is not', () => {
+    const named = Object.keys(tests).filter((key) => key.includes('#'));
+    expect(named.filter((key) => !sections.some(({ path, heading }) => key === `${path}#${heading}`))).toEqual([]);
   });
 });
 

@@ -246,7 +246,7 @@ function claimTakenOutcome(
   if (foreignClaim === undefined || controller === undefined) return undefined;
   const advice = (deletion: string) =>
     `pod ${podNameOf(foreignClaim)} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
-  const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod that uses it`;
+  const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod to StatefulSet ${statefulSetKey(bookStore).name}`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice, problem);
 }
 

@@ -137,7 +137,7 @@ export const volumeName = 'data';
 
 /**
  * The label of each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes only
- * claims with this label, never a claim that somebody else created.
+ * claims with this label, which somebody may also have added by hand.
  */
 export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
 

@@ -89,6 +89,14 @@ export async function restartPodsForFileSystemResize(
   }
 }
 
+type PendingRestart = ClaimProgress & { readonly step: Extract<RestartStep, { readonly type: 'restart' }> };
+
+/** The restarts that wait until they are due, the earliest first. */
+export function pendingRestarts(growing: readonly ClaimProgress[]): readonly PendingRestart[] {
+  const isPending = (claim: ClaimProgress): claim is PendingRestart => claim.step?.type === 'restart';
+  return growing.filter(isPending).toSorted((one, other) => one.step.dueMs - other.step.dueMs);
+}
+
 /** Chooses the pod to restart now. If there is none, `waitsFor` says what the next restart waits for. */
 function chooseRestart(
   progress: readonly ClaimProgress[],
@@ -97,7 +105,7 @@ function chooseRestart(
   nowMs: number,
 ): { readonly next?: ClaimProgress | undefined; readonly waitsFor?: string | undefined } {
   if (context.waitsFor !== undefined) return { waitsFor: context.waitsFor };
-  const due = progress.filter(({ step }) => step?.type === 'restart' && step.dueMs <= nowMs);
+  const due = pendingRestarts(progress).filter(({ step }) => step.dueMs <= nowMs);
   // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const unready = due.find(isUnready);
   if (unready !== undefined) return { next: unready };

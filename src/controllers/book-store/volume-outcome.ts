@@ -17,7 +17,7 @@ import {
   requestOf,
 } from './claims.ts';
 import { type DatabaseSpec, type SpecWithDefaults, statefulSetKey } from './desired.ts';
-import type { ClaimProgress, RestartResult } from './restart.ts';
+import { type ClaimProgress, pendingRestarts, type RestartResult } from './restart.ts';
 import { type ComponentOutcome, firstOf, kubectlCommand, type VolumeOutcome, volumeReasons } from './status.ts';
 
 /** The outcome if this reconcile does not get as far as the claims. */
@@ -75,10 +75,10 @@ function growthOutcome(bookStore: BookStore, { growing, waitsFor, error }: Resta
     messages.push(`waiting for the kubelet to grow the file system of claim ${claims} (${command})`);
   }
   messages.push(...describeFirst('pod', growing, (claim) => podMessage(claim, bookStore)));
-  const next = growing.find(({ step }) => step?.type === 'restart');
+  const [next] = pendingRestarts(growing);
   if (error !== undefined) {
     messages.push(`the operator cannot restart pods: ${refusedOutcome(error).message}`);
-  } else if (next?.step?.type === 'restart') {
+  } else if (next !== undefined) {
     const condition = waitsFor === undefined ? '' : `, and not before ${waitsFor}`;
     messages.push(`the operator restarts pod ${next.podName} once, not before ${deadline(next.step)}${condition}`);
   }

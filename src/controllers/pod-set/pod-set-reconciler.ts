@@ -37,13 +37,15 @@ export const podSetReasons = defineReasons({
     event: 'Normal',
     meaning: 'The desired number of pods is ready and of the current template.',
   },
+  // Progress: until all pods are as desired, the next one that starts, becomes ready or ends changes the status again.
   PodsNotReady: {
     ready: 'False',
     event: 'Normal',
+    isProgress: true,
     meaning: 'Some pods are not ready. The message says why a pod does not start.',
   },
-  RollingOut: { ready: 'False', event: 'Normal', meaning: 'Some pods are of an earlier template.' },
-  ScalingDown: { ready: 'False', event: 'Normal', meaning: 'There are more pods than desired.' },
+  RollingOut: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'Some pods are of an earlier template.' },
+  ScalingDown: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'There are more pods than desired.' },
   PodsEndEarly: {
     ready: 'False',
     event: 'Warning',
@@ -223,27 +225,22 @@ function statusOf(set: PodSet, active: readonly Pod[]) {
 }
 
 /** The reason and message if nothing blocks the PodSet: they compare the pods with the spec. */
-function readinessOf(
-  set: PodSet,
-  active: readonly Pod[],
-): Required<Pick<PodSetOutcome, 'reason' | 'message' | 'isProgress'>> {
+function readinessOf(set: PodSet, active: readonly Pod[]): Required<Pick<PodSetOutcome, 'reason' | 'message'>> {
   const { replicas } = set.spec;
   const hash = templateHash(set);
   const outdated = active.filter((pod) => isOutdated(pod, hash)).length;
   const ready = active.filter(isReady).length;
-  // Until all pods are as desired, the next one that starts, becomes ready or ends changes the status again.
-  const progress = { isProgress: true } as const;
   if (active.length > replicas) {
-    return { ...progress, reason: 'ScalingDown', message: `${active.length} pods exist, ${replicas} are desired` };
+    return { reason: 'ScalingDown', message: `${active.length} pods exist, ${replicas} are desired` };
   }
   const problem = problemAmong(active);
   const cause = problem === undefined ? '' : `; ${problem}`;
   if (outdated > 0) {
     const message = `${outdated} of ${replicas} pods are of an earlier template${cause}`;
-    return { ...progress, reason: 'RollingOut', message };
+    return { reason: 'RollingOut', message };
   }
   if (ready < replicas) {
-    return { ...progress, reason: 'PodsNotReady', message: `${ready} of ${replicas} pods are ready${cause}` };
+    return { reason: 'PodsNotReady', message: `${ready} of ${replicas} pods are ready${cause}` };
   }
-  return { isProgress: false, reason: 'PodsReady', message: `${replicas} of ${replicas} pods are ready` };
+  return { reason: 'PodsReady', message: `${replicas} of ${replicas} pods are ready` };
 }

@@ -241,7 +241,9 @@ export function blockedReason(failures: readonly Failure[], pause: Scaling['paus
 
 function refusalReason(failure: Failure | undefined): BlockedReason | undefined {
   if (failure === undefined || !isRefusal(failure.error)) return undefined;
-  return { reason: reasonOf(failure), message: serverMessage(failure.error) };
+  const [reason, message] = [reasonOf(failure), serverMessage(failure.error)];
+  // The API server names a field of the pod, such as `spec.containers`.
+  return { reason, message: reason === 'InvalidTemplate' ? `spec.template: ${message}` : message };
 }
 
 function reasonOf({ operation, error }: Failure): BlockedReason['reason'] {

@@ -52,7 +52,7 @@ export interface ReconcileContext {
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
   /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
-  readonly failed?: FailedReconciles | undefined;
+  readonly priorFailures?: FailedReconciles | undefined;
   /** Asks whether a status write may wait. Present if the controller has `statusDebounceMs`; the `OutcomeReporter` uses it. */
   readonly statusDebounce?: StatusDebounce | undefined;
 }
@@ -123,7 +123,7 @@ export interface ControllerOptions<
   readonly resyncEveryMs?: number;
   /**
    * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
-   * one write: see `Outcome.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
+   * one write: see `Reason.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
    * written at once.
    */
   readonly statusDebounceMs?: number;
@@ -367,10 +367,10 @@ export class Controller<T extends KubeObject> {
     let end: ReconcileEnd = { outcome: 'success' };
     /** What `reconcile` threw, or the error of its result `retry`. */
     let error: unknown;
-    const failed = this.#failed(key);
+    const priorFailures = this.#priorFailures(key);
     try {
       const client = this.#readYourWrites.client(this.#client, key, signal, trace);
-      const result = await this.#reconcile(parseKey(key), { client, signal, log, failed, statusDebounce });
+      const result = await this.#reconcile(parseKey(key), { client, signal, log, priorFailures, statusDebounce });
       if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') error = result.error;
       end = this.#handleResult(key, result, log);
@@ -388,7 +388,7 @@ export class Controller<T extends KubeObject> {
   }
 
   /** The failures of the key before this reconcile. */
-  #failed(key: string): FailedReconciles | undefined {
+  #priorFailures(key: string): FailedReconciles | undefined {
     const timeout = this.#timeouts.get(key);
     this.#timeouts.delete(key);
     const failures = this.#queue.failuresInARow(key);

@@ -36,6 +36,12 @@ export interface Reason {
    * {@link OutcomeReporter.recordChild} then reports a child as created, not as created again. Default false.
    */
   readonly blocksCreation?: boolean;
+  /**
+   * Whether a status under this reason only tells about progress, so that its write may wait for the controller's `statusDebounceMs`. A change
+   * of the status of `Ready` and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a
+   * later reconcile relies on. Default false.
+   */
+  readonly isProgress?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
@@ -105,12 +111,6 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
    * without a response it is recorded when a later reconcile reads that status. It comes before the Event for a changed reason.
    */
   readonly event?: Omit<EventNotice, 'action'> | undefined;
-  /**
-   * The status only tells about progress, so its write may wait for the controller's `statusDebounceMs`. A change of the status of `Ready`
-   * and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a later reconcile
-   * relies on. Default false.
-   */
-  readonly isProgress?: boolean;
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
@@ -140,8 +140,8 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
   readonly now?: () => Date;
 }
 
-/** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `failed` it does not report failures in a row. */
-export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed' | 'statusDebounce'> &
+/** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `priorFailures` it does not report failures in a row. */
+export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorFailures' | 'statusDebounce'> &
   Partial<Pick<ReconcileContext, 'signal'>>;
 
 /**
@@ -149,7 +149,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
  *
  * **Guarantees**
  * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is put off to a later reconcile
- *   ({@link Outcome.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
+ *   ({@link Reason.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
  *   Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
@@ -187,11 +187,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'failed
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
   readonly #reasons: Reasons<R | CommonReason>;
-  /** By uid: the Events of the last status write without a response. Oldest first. */
-  readonly #unanswered = new Map<
-    string,
-    { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
-  >();
+  readonly #unanswered = new UnansweredEvents();
   /** Errors that need no further report: in the status already, or thrown by a status write. */
   readonly #reported = new WeakSet<object>();
   #hasWarnedOfDifference = false;
@@ -214,15 +210,15 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     work: () => Promise<Outcome<R, T> | Result | undefined>,
   ): Promise<Result> {
     this.#recordUnanswered(object, context);
-    const { failed, signal } = context;
-    if (failed?.timeout !== undefined && this.#isPersistent(failed, failed.count)) {
-      await this.#reportFailure(object, failed.timeout, context);
+    const { priorFailures, signal } = context;
+    if (priorFailures?.timeout !== undefined && this.#isPersistent(priorFailures, priorFailures.count)) {
+      await this.#reportFailure(object, priorFailures.timeout, context);
     }
     try {
       const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
       return isResult(outcome) ? outcome : await this.report(object, outcome, context);
     } catch (error) {
-      const shouldReport = error instanceof TerminalError || this.#isPersistent(failed);
+      const shouldReport = error instanceof TerminalError || this.#isPersistent(priorFailures);
       if (shouldReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
       throw error;
     }
@@ -313,13 +309,13 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       const isPutOff = this.#mayWait(object, outcome, status, context);
       const written = isPutOff ? undefined : await patchStatusIfPresent(context.client, kind, object, status);
       if (written !== undefined) {
-        this.#unanswered.delete(object.metadata.uid);
+        this.#unanswered.forget(object);
         this.#warnOfDifference(written, status, context);
       }
       for (const notice of written !== undefined ? all : own) this.recordEvent(object, notice, context);
     } catch (error) {
       if (!wasNotWritten(error) && all.length > 0) {
-        this.#remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
+        this.#unanswered.remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
       }
       throw error;
     }
@@ -336,23 +332,23 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /** @param count how many reconciles have failed in a row. Default: those before, and this one. */
-  #isPersistent(failed: ReconcileContext['failed'], count = (failed?.count ?? 0) + 1): boolean {
-    return isPersistent(failed && { ...failed, count }, this.#now());
+  #isPersistent(prior: ReconcileContext['priorFailures'], count = (prior?.count ?? 0) + 1): boolean {
+    return isPersistent(prior && { ...prior, count }, this.#now());
   }
 
   /** The outcome, with the reason `ReconcileFailed` if failures persist and its own reason does not name the error. */
-  #withFailure(outcome: Outcome<R, T>, { failed }: ReportingContext): AnyOutcome<R, T> {
+  #withFailure(outcome: Outcome<R, T>, { priorFailures }: ReportingContext): AnyOutcome<R, T> {
     const { reason, message, error } = outcome;
     const statusNamesError = error === undefined || isRefusal(error) || this.#reasons[reason].event === 'Warning';
-    if (statusNamesError || !this.#isPersistent(failed)) return outcome;
-    return { ...outcome, reason: 'ReconcileFailed', message: `${failureMessage(error, failed)}; ${message}` };
+    if (statusNamesError || !this.#isPersistent(priorFailures)) return outcome;
+    return { ...outcome, reason: 'ReconcileFailed', message: `${failureMessage(error, priorFailures)}; ${message}` };
   }
 
   /** Reports an error that no outcome names. If that fails, the next failure tries again. Never throws. */
   async #reportFailure(object: T, error: unknown, context: ReportingContext): Promise<void> {
     if (this.#isReported(error) || error instanceof GateClosedError || isNamespaceTerminating(error)) return;
     this.#markReported(error);
-    const outcomeOf = (current: T) => this.#failureOutcome(current, failureMessage(error, context.failed));
+    const outcomeOf = (current: T) => this.#failureOutcome(current, failureMessage(error, context.priorFailures));
     const desired = desiredStatus(this.#reasons, object, outcomeOf(object), this.#now());
     if (statusPatch(object.status ?? {}, desired) === undefined) return;
     try {
@@ -396,13 +392,14 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /** Whether the status differs, and its write is put off to a later reconcile. */
   #mayWait(
     object: T,
-    { reason, isProgress = false, error }: AnyOutcome<R, T>,
+    { reason, error }: AnyOutcome<R, T>,
     status: DesiredStatus<NonNullable<T['status']>>,
     { statusDebounce }: ReportingContext,
   ): boolean {
+    const { isProgress = false, ready: desiredReady } = this.#reasons[reason];
     if (!isProgress || error !== undefined || statusDebounce === undefined) return false;
     const ready = findCondition(object.status?.conditions, 'Ready');
-    if (ready !== undefined && ready.status !== this.#reasons[reason].ready) return false;
+    if (ready !== undefined && ready.status !== desiredReady) return false;
     if (statusPatch<NonNullable<T['status']>>(object.status, status) === undefined) return false;
     return statusDebounce.mayWait(ready === undefined || ready.observedGeneration !== object.metadata.generation);
   }
@@ -417,22 +414,36 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { type: this.#reasons[reason].event, reason, note: message };
   }
 
-  #remember(object: T, events: readonly Notice[], ready: Condition | undefined): void {
-    const { uid } = object.metadata;
-    this.#unanswered.delete(uid);
-    const [oldest] = this.#unanswered.keys();
-    if (oldest !== undefined && this.#unanswered.size >= maxUnanswered) this.#unanswered.delete(oldest);
-    this.#unanswered.set(uid, { ready, events });
-  }
-
   /** Records the Events of a status write without a response, if the object shows that it was stored. */
   #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
-    const { uid } = object.metadata;
-    const unanswered = this.#unanswered.get(uid);
-    if (unanswered === undefined) return;
-    if (!isDeepStrictEqual(findCondition(object.status?.conditions, 'Ready'), unanswered.ready)) return;
-    this.#unanswered.delete(uid);
-    for (const notice of unanswered.events) this.recordEvent(object, notice, context);
+    for (const notice of this.#unanswered.take(object)) this.recordEvent(object, notice, context);
+  }
+}
+
+/** The Events of each object's last status write without a response. */
+class UnansweredEvents {
+  /** By uid, oldest first. */
+  readonly #byUid = new Map<string, { readonly ready: Condition | undefined; readonly events: readonly Notice[] }>();
+
+  /** @param ready the condition that the write would store */
+  remember({ metadata }: KubeObject, events: readonly Notice[], ready: Condition | undefined): void {
+    this.#byUid.delete(metadata.uid);
+    const [oldest] = this.#byUid.keys();
+    if (oldest !== undefined && this.#byUid.size >= maxUnanswered) this.#byUid.delete(oldest);
+    this.#byUid.set(metadata.uid, { ready, events });
+  }
+
+  forget({ metadata }: KubeObject): void {
+    this.#byUid.delete(metadata.uid);
+  }
+
+  /** Removes and returns the Events if the object shows that the write was stored. */
+  take({ metadata, status }: ReportingObject): readonly Notice[] {
+    const unanswered = this.#byUid.get(metadata.uid);
+    if (unanswered === undefined) return [];
+    if (!isDeepStrictEqual(findCondition(status?.conditions, 'Ready'), unanswered.ready)) return [];
+    this.#byUid.delete(metadata.uid);
+    return unanswered.events;
   }
 }
 
@@ -445,10 +456,10 @@ type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | Commo
 const besides = '; besides, ';
 
 /** The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. */
-const failureMessage = (error: unknown, failed: ReconcileContext['failed']): string =>
-  error instanceof TerminalError || failed === undefined
+const failureMessage = (error: unknown, priorFailures: ReconcileContext['priorFailures']): string =>
+  error instanceof TerminalError || priorFailures === undefined
     ? `the reconcile has failed and is not retried: ${summarizeError(error)}`
-    : `reconciles have failed since ${failed.since.toISOString()}: ${summarizeError(error)}`;
+    : `reconciles have failed since ${priorFailures.since.toISOString()}: ${summarizeError(error)}`;
 
 /** Limits the memory for objects that were deleted after a status write without a response. */
 const maxUnanswered = 1000;

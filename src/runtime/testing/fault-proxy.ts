@@ -39,7 +39,7 @@ export interface ProxyObserver {
   response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
   /** The API server has sent an event of a watch: a line of JSON. */
   watchEvent?(request: ProxiedRequest, line: string): void;
-  /** The API server has ended a watch, as it does at its timeout, and when a CustomResourceDefinition changes. */
+  /** The API server has ended or refused a watch, as it does at its timeout, and when a CustomResourceDefinition changes. */
   watchEnded?(request: ProxiedRequest): void;
   /** A fault of the type `crash` has struck. */
   crash?(): void;
@@ -303,7 +303,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   #observe(proxied: ProxiedRequest, upstream: IncomingMessage): void {
-    if (this.#observer.response === undefined && this.#observer.watchEvent === undefined) return;
+    const { response: completed, watchEvent, watchEnded } = this.#observer;
+    if ((completed ?? watchEvent ?? watchEnded) === undefined) return;
     let text = '';
     const decoder = new TextDecoder();
     upstream.on('data', (chunk: Buffer) => {
@@ -317,7 +318,7 @@ export class FaultProxy implements AsyncDisposable {
     upstream.once('close', () => {
       const response = upstream.complete ? { status: upstream.statusCode ?? 502, body: text } : undefined;
       if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
-      else if (response?.status === 200) this.#observer.watchEnded?.(proxied);
+      else if (response !== undefined) this.#observer.watchEnded?.(proxied);
     });
   }
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { createClient } from '../client/create-client.ts';
 import { ApiError, type Client, type Connection, isNotFound } from '../client/index.ts';
@@ -32,6 +33,8 @@ export interface MutationSubject {
   readonly childrenThatStay?: readonly Kind[];
   /** Properties that change neither the children nor the status. Default: none. */
   readonly withoutEffect?: readonly string[];
+  /** Properties that cannot change after the object was created. Default: none. */
+  readonly immutable?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
   readonly refusals?: readonly string[];
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
@@ -69,6 +72,8 @@ export interface MutateReport {
     readonly all: readonly string[];
     /** Those for which the API server accepted another value. */
     readonly changed: readonly string[];
+    /** Those for which it rejected each other value, and new objects were created with other values. */
+    readonly immutable: readonly string[];
   };
   /** The CEL rules of the specs, such as `PodSet/template.metadata.labels: the label app is reserved`. */
   readonly rules: {
@@ -109,10 +114,11 @@ const refused = /(Invalid|Refused)/;
  * - each accepted spec settles: `observedGeneration` and the condition Ready are those of the last generation;
  * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
  *   differs between two new objects;
- * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were, and
- *   the message of Ready names the property;
+ * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were. If the
+ *   API server refuses a part (`Refused`), a child of another part may also be like that of a new object. The message of Ready names the
+ *   property;
  * - at least one of the values of a property changes the children, the status or the metadata of a new object;
- * - the API server's rejection names the property;
+ * - the API server's rejection names the property, and it rejects each change of an immutable one;
  * - the first spec restores the first state, and after the deletion nothing is left.
  */
 export async function mutate(options: MutateOptions): Promise<MutateReport> {
@@ -126,7 +132,14 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
   } = options;
   const client = createClient(connection, { fieldManager: 'user' });
   try {
-    const count: Count = { changed: new Set(), broken: new Set(), accepted: 0, rejected: 0, histories: 0 };
+    const count: Count = {
+      changed: new Set(),
+      immutable: new Set(),
+      broken: new Set(),
+      accepted: 0,
+      rejected: 0,
+      histories: 0,
+    };
     const mutators = options.subjects.map((subject) => new Mutator(subject, client, options, count));
     const plans = mutators.flatMap((mutator) => [
       ...mutator.properties.map((property) => ({
@@ -151,6 +164,7 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
       properties: {
         all: mutators.flatMap(({ name, properties }) => properties.map((property) => `${name}/${property}`)),
         changed: [...count.changed],
+        immutable: [...count.immutable],
       },
       rules: { all: mutators.flatMap(({ rules }) => rules.map(({ name }) => name)), broken: [...count.broken] },
       values: { accepted: count.accepted, rejected: count.rejected },
@@ -166,6 +180,7 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
 
 interface Count {
   readonly changed: Set<string>;
+  readonly immutable: Set<string>;
   readonly broken: Set<string>;
   accepted: number;
   rejected: number;
@@ -203,14 +218,21 @@ class Mutator {
 
   /** Gives one object each value of a property, none, and its first spec again. */
   async mutate(property: string): Promise<void> {
-    const { spec, withoutEffect = [] } = this.#subject;
+    const { spec, withoutEffect = [], immutable = [] } = this.#subject;
     await this.#withObject(spec, async (object) => {
       const first = await this.#expectEqual(object, spec, 'a new object');
       const accepted: Facts[] = [];
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
-        if (!(await this.#give(object, next, mutation))) continue;
-        accepted.push(await this.#expectEqual(object, next, mutation.description, property));
+        if (isDeepStrictEqual(next, spec)) continue;
+        const isAccepted = await this.#give(object, next, mutation);
+        if (immutable.includes(property)) {
+          if (isAccepted) throw new MutationError(`${mutation.description}: accepted, although it is immutable`);
+          if (await this.#canBeCreated(next)) this.#count.immutable.add(`${this.name}/${property}`);
+        } else if (isAccepted) {
+          this.#count.changed.add(`${this.name}/${property}`);
+          accepted.push(await this.#expectEqual(object, next, mutation.description, property));
+        }
       }
       const hasEffect = accepted.some((facts) => this.#differenceOf(first, facts, this.#isEffect) !== undefined);
       if (accepted.length > 0 && !hasEffect && !withoutEffect.includes(property)) {
@@ -260,10 +282,7 @@ class Mutator {
   async #give(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
     const { isRejected, message } = await object.replace(spec);
     this.#count[isRejected ? 'rejected' : 'accepted'] += 1;
-    if (!isRejected) {
-      this.#count.changed.add(`${this.name}/${property}`);
-      return true;
-    }
+    if (!isRejected) return true;
     for (const rule of this.rules) if (rule.isNamedBy(message)) this.#count.broken.add(rule.name);
     if (namesProperty(message, property)) return false;
     throw new MutationError(`${description}: the API server's rejection does not name the property: ${message}`);
@@ -285,18 +304,16 @@ class Mutator {
     const ready = this.#readyOf(expected);
     const reason = expected.get(`${ready}.reason`);
     const isRefused = typeof reason === 'string' && this.#isRefusal(reason);
-    const isChild = (path: string): boolean => !path.startsWith(`${this.name} `);
+    const isChild = (path: string): boolean => objectOf(path) !== objectOf(ready ?? '');
     // The status and the message may tell what stays as it was.
     const isCompared = (path: string): boolean =>
       !isRefused || (isChild(path) && before !== undefined) || path === `${ready}.reason` || path === `${ready}.status`;
-    const wanted = isRefused
-      ? new Map([
-          ...[...(before ?? [])].filter(([path]) => isChild(path)),
-          ...[...expected].filter(([path]) => !isChild(path)),
-        ])
-      : expected;
     const isEqual = async (): Promise<boolean> => {
-      const difference = this.#differenceOf(wanted, await object.facts(), isCompared);
+      const actual = await object.facts();
+      const wanted = isRefused
+        ? this.#afterRefusal(reason, { before: before ?? new Map(), expected, actual })
+        : expected;
+      const difference = this.#differenceOf(wanted, actual, isCompared);
       if (difference !== undefined) throw new Error(difference);
       return true;
     };
@@ -309,6 +326,37 @@ class Mutator {
         throw new MutationError(`${description}: the message of ${reason} does not name the property: ${message}`);
     }
     return expected;
+  }
+
+  /**
+   * What an object should be after a refused spec: itself like a new object, and each child as before. Unless the whole spec is invalid,
+   * the operator may have followed the part of it that is not refused: then a child is like that of a new object.
+   */
+  #afterRefusal(
+    reason: string,
+    { before, expected, actual }: Readonly<Record<'before' | 'expected' | 'actual', Facts>>,
+  ): Facts {
+    const isPartial = reason.includes('Refused');
+    const own = objectOf(this.#readyOf(expected) ?? '');
+    const objects = new Set([...before.keys(), ...expected.keys(), ...actual.keys()].map(objectOf));
+    const wanted = [...objects].map((object) => {
+      const isOfObject = (path: string): boolean => objectOf(path) === object;
+      const isNew = object === own || (isPartial && this.#differenceOf(expected, actual, isOfObject) === undefined);
+      const hasObject = [...expected.keys()].some(isOfObject);
+      return [...(isNew && hasObject ? expected : before)].filter(([path]) => isOfObject(path));
+    });
+    return new Map(wanted.flat());
+  }
+
+  /** Whether the API server accepts new objects of a spec. They are compared with each other. */
+  async #canBeCreated(spec: object): Promise<boolean> {
+    try {
+      await this.#factsOfNew(spec);
+      return true;
+    } catch (error) {
+      if (isRejection(error)) return false;
+      throw error;
+    }
   }
 
   /** Whether Ready refuses the spec of a new object. */
@@ -387,6 +435,9 @@ class Mutator {
 }
 
 const name = 'mutated';
+
+/** The object in a path of {@link Facts}: `Job hello #1` of `Job hello #1.spec.suspend`. */
+const objectOf = (path: string): string => /^.* #\d+(?=\.)/.exec(path)?.[0] ?? 'outside';
 
 /** Whether a message has a part of the property's path. */
 const namesProperty = (message: string, property: string): boolean =>

@@ -95,8 +95,8 @@ export class Run {
   readonly #outsideChecks: Promise<void>[] = [];
   /** The reads and writes of the operators. */
   readonly #requests: string[] = [];
-  /** How many watches the API server has ended. */
-  #endedWatches = 0;
+  /** Whether the API server has ended or refused a watch since the step began, or since the last rest. The operator lists or watches again. */
+  #hasEndedWatch = false;
   /** How many {@link #requests} were sent before the first event since the operator rested. */
   #requestsBeforeEvent: number | undefined;
   #lastActivityAtMs = 0;
@@ -176,6 +176,7 @@ export class Run {
   async #take(step: string, act: Scenario['steps'][string], world: ScenarioWorld): Promise<void> {
     this.#step = step;
     this.#note(`step ${step}`);
+    this.#hasEndedWatch = false;
     const target = this.#target;
     if (target?.perturbation === 'past') this.#past = await versionOf(world, this.#scenario.kinds);
     this.#fault ??= target && this.#inject(target);
@@ -346,14 +347,14 @@ export class Run {
       await this.#settle(`step ${step} has ended`, world, target);
       if (this.#plan !== undefined && target === undefined) return;
       const requests = this.#requests.length;
-      const endedWatches = this.#endedWatches;
       this.#requestsBeforeEvent = undefined;
       await delay(restMs);
       const sent = this.#requests.slice(requests);
-      if (sent.length === 0) return;
       const isAnswer = this.#requestsBeforeEvent === requests;
-      // The operator lists and watches again after the end of a watch.
-      if ((isAnswer || this.#endedWatches > endedWatches) && attempt < maxRests) continue;
+      const watchesAgain = this.#hasEndedWatch && sent.every((request) => /^(list|watch) /.test(request));
+      this.#hasEndedWatch = false;
+      if (sent.length === 0) return;
+      if ((isAnswer || watchesAgain) && attempt < maxRests) continue;
       const what = `${sent.length} requests in ${restMs} ms although nothing changes`;
       throw new Error(`the operator sends ${what}: ${sent.join(', ')}`);
     }
@@ -402,8 +403,8 @@ export class Run {
       observer: {
         request: (request, clientPort) => observing((operator) => this.#onRequest(request, operator, clientPort)),
         response: (request, response) => observing((operator) => this.#onResponse(request, response, operator)),
-        watchEnded: () => {
-          this.#endedWatches += 1;
+        watchEnded: ({ resource }) => {
+          if (resource !== leases) this.#hasEndedWatch = true;
         },
         watchEvent: (_, line) => observing((operator) => this.#onEvent(line, operator)),
         crash: () => observing((operator) => this.#onCrash(operator, world)),

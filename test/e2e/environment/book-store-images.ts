@@ -25,6 +25,16 @@ else
 fi
 `;
 
+/** What the docs use to move the data: the books, a line each. */
+const dump = `#!/bin/sh
+[ "$*" = --archive ] || exit 2
+exec redis-cli -p 27017 LRANGE books 0 -1
+`;
+const restore = `#!/bin/sh
+[ "$*" = --archive ] || exit 2
+while read -r title; do redis-cli -p 27017 RPUSH books "$title"; done
+`;
+
 const appDockerfile = `FROM scratch
 COPY root /
 ${stopImmediately}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
@@ -60,10 +70,15 @@ export async function bookStoreImages(): Promise<readonly string[]> {
       {
         name: 'docker.io/library/mongo:latest',
         dockerfile: databaseDockerfile,
-        inputs: [server],
+        inputs: [server, client, dump, restore],
         makeRoot: async (root) => {
           await makeBusyboxRoot(root);
           await addProgram(root, redisServer, '/bin/redis-server');
+          await addProgram(root, redisClient, '/bin/redis-cli');
+          for (const [name, script] of Object.entries({ mongodump: dump, mongorestore: restore })) {
+            await writeFile(join(root, 'bin', name), script);
+            await chmod(join(root, 'bin', name), 0o755);
+          }
         },
       },
       undefined,

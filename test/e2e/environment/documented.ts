@@ -5,6 +5,9 @@ import { codeBlocks } from '../../../testkit/markdown.ts';
 /** The namespace in which the docs install the operator. */
 export const documentedNamespace = 'echoperator';
 
+const commandsIn = (text: string): readonly string[] =>
+  [...text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command);
+
 /** The steps that a page in docs/ describes. */
 export class DocumentedSteps {
   readonly #blocks: ReturnType<typeof codeBlocks>;
@@ -32,9 +35,12 @@ export class DocumentedSteps {
 
   /** The console commands, without their output. */
   get allCommands(): readonly string[] {
-    return this.#blocks
-      .filter(({ language }) => language === 'console')
-      .flatMap(({ text }) => [...text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command));
+    return this.#blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => commandsIn(text));
+  }
+
+  /** The console blocks, each as a script: its commands, without their output. */
+  get scripts(): readonly string[] {
+    return this.#blocks.filter(({ language }) => language === 'console').map(({ text }) => commandsIn(text).join('\n'));
   }
 
   /** Returns the console commands that start with a text, without their output. @throws RangeError if there is none */

@@ -27,6 +27,7 @@ const ids = [0, 65_532, 9_223_372_036_854_775_807n.toString(), -1];
 /** The values of a BookStore's app or database, whose schemas have much in common. */
 const ofContainers = (part: string): Readonly<Record<string, readonly unknown[]>> => ({
   [`${part}.repository`]: image,
+  [`${part}.env[].valueFrom`]: [{ fieldRef: { fieldPath: 'metadata.name' } }, {}, 'a text'],
   [`${part}.tag`]: tags,
   [`${part}.replicas`]: [2, 0, 1, -1, 'two'],
   [`${part}.serviceName`]: [`${part.toLowerCase()}-other`, 'Upper', 'x'.repeat(64), 'the-db', 'the-app'],
@@ -109,7 +110,13 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       path.startsWith('PersistentVolumeClaim '),
     spec: {
       bookApp: { repository: 'example.com/app', replicas: 1, serviceName: 'the-app' },
-      bookDB: { repository: 'example.com/db', replicas: 1, dbSize: '1Gi', serviceName: 'the-db' },
+      bookDB: {
+        repository: 'example.com/db',
+        replicas: 1,
+        dbSize: '1Gi',
+        serviceName: 'the-db',
+        storageClassName: 'one',
+      },
     },
     values: {
       ...ofContainers('bookApp'),
@@ -119,6 +126,9 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       'bookDB.dbSize': ['1024Mi', '1Mi', '0', 'large', '-1Gi'],
       'bookDB.storageClassName': ['another', ''],
     },
+    immutable: ['bookDB.serviceName', 'bookDB.storageClassName'],
+    // It decides when a pod is restarted.
+    withoutEffect: ['bookDB.resizeRestartAfter'],
   },
   {
     kind: PostgresWriter,

@@ -16,6 +16,7 @@ const [
   references = '',
   pods = '',
   finalizer = '',
+  names = '',
   election = '',
   guarded = '',
 ] = inLanguage('ts');
@@ -37,6 +38,13 @@ const [, phoneBookDown = ''] = /`(PhoneBookDown: \{.*?\})`/.exec(guide) ?? [];
 const withFinalizer = greeter
   .replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer)
   .replace(/^ {2}NameTaken: .*\n/m, (line) => `${line}  ${phoneBookDown},\n`);
+/** The key in the status, which the text declares. */
+const [, namesOfStatus = ''] = /`(names: .*?)`/.exec(guide) ?? [];
+const withNames = `${greeter.replace('status: Type.Object({})', () => `status: Type.Object({ ${namesOfStatus} })`)}
+export async function noted(greeting: runtime.ObjectOf<typeof Greeting>, who: string, client: runtime.Client) {
+${names}  return current;
+}
+`;
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
 /** Port 0 is any free port: the machine may use the guide's. */
@@ -73,6 +81,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter.ts': greeter,
   'greeter-with-second-child.ts': withSecondChild,
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
+  'greeter-with-names.ts': withNames,
   'greeter-with-election.ts': withElection,
   'rolled-out.ts': withRolledOut,
   'greeter-by-name.ts': withWatchByName,
@@ -83,6 +92,9 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'perturb.ts': perturbation,
   'mutate.ts': mutation,
 };
+
+/** The guide's tsconfig.json. */
+export const [guideTsconfig = ''] = inLanguage('json');
 
 /** The objects that the guide deploys. */
 export const [guideManifest = ''] = inLanguage('yaml');

@@ -50,7 +50,7 @@ export class EmptyProject {
     return execa(file, words, { ...this.#options(environment), reject: false, all: true });
   }
 
-  /** What the repository's own TypeScript has to say of the files here; empty if nothing. */
+  /** What TypeScript has to say of the files here under strict options; empty if nothing. */
   async typeCheck(compilerOptions: object): Promise<string> {
     const strict = { strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };
     const config = {
@@ -66,7 +66,12 @@ export class EmptyProject {
       },
       include: ['*.ts'],
     };
-    await this.write('tsconfig.json', JSON.stringify(config));
+    return this.typeCheckWith(JSON.stringify(config));
+  }
+
+  /** What the repository's own TypeScript has to say of the files here; empty if nothing. */
+  async typeCheckWith(tsconfig: string): Promise<string> {
+    await this.write('tsconfig.json', tsconfig);
     const tsc = join(repository, 'node_modules/.bin/tsc');
     const { stdout } = await execa(tsc, ['--project', this.folder, '--pretty', 'false'], { reject: false });
     return stdout;

@@ -61,7 +61,8 @@ describe('the restart of pods whose file systems have not grown', () => {
     }: {
       refusal?: ApiError;
       refusedRead?: ApiError;
-      since?: number | 'unknown';
+      /** How many minutes ago each file system became pending, or all of them. */
+      since?: number | 'unknown' | readonly number[];
       liveMetadata?: object;
       /** More conditions of each claim. */
       conditions?: readonly object[];
@@ -69,7 +70,8 @@ describe('the restart of pods whose file systems have not grown', () => {
     } = {},
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
-    const claims = waiting.map((ordinal) => pendingClaim(ordinal, since, conditions));
+    const sinceOf = (index: number) => (typeof since === 'object' ? (since[index] ?? 'unknown') : since);
+    const claims = waiting.map((ordinal, index) => pendingClaim(ordinal, sinceOf(index), conditions));
     const deleted: string[] = [];
     const notes: string[] = [];
     const client = {
@@ -107,6 +109,27 @@ describe('the restart of pods whose file systems have not grown', () => {
       '; waiting for pod shop-db-0 to end: its volume is mounted again when its next pod starts (kubectl --namespace default describe pod shop-db-0); the operator restarts pod shop-db-1 once, not before ',
     );
     expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
+  });
+
+  test('names the pod whose file system has been pending for the longest, and when it restarts that', async () => {
+    const pods = [pod(0, { created: 60 }), pod(1, { created: 60 })];
+    const { deleted, message } = await restartIn(statefulSetOf(2), pods, [0, 1], { since: [1, 4] });
+    expect(deleted).toEqual([]);
+    const [, at = ''] = /restarts pod shop-db-1 once, not before (\S+Z) /.exec(message) ?? [];
+    expect(Date.parse(at) - Date.now()).toBeGreaterThan(30_000);
+    expect(Date.parse(at) - Date.now()).toBeLessThan(62_000);
+  });
+
+  test.each([
+    [1, 6],
+    [6, 7],
+  ])('names the pod that it restarts when all are ready, after %d and %d minutes', async (...since) => {
+    const pods = [pod(0, { created: 60 }), pod(1, { created: 60 }), pod(2, { created: 60, ready: false })];
+    const waiting = await restartIn(statefulSetOf(3), pods, [0, 1], { since });
+    expect(waiting.deleted).toEqual([]);
+    expect(waiting.message).toContain('the operator restarts pod shop-db-1 once, ');
+    const ready = pods.map((_, ordinal) => pod(ordinal, { created: 60 }));
+    expect((await restartIn(statefulSetOf(3), ready, [0, 1], { since })).deleted).toEqual(['shop-db-1']);
   });
 
   test('continues with the next pod when the first is ready again', async () => {

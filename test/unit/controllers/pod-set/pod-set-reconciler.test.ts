@@ -229,6 +229,7 @@ describe('an invalid template', () => {
       refuse(await asked());
       const { reason, message, status } = await reported();
       expect(reason).toBe('InvalidTemplate');
+      expect(message).toMatch(/^spec\.template: /);
       expect(message).toContain(words);
       expect(await outcome).toMatchObject({ type: 'retry' });
 
@@ -254,7 +255,7 @@ describe('an invalid template', () => {
       type: 'Ready',
       status: 'False',
       reason: 'InvalidTemplate',
-      message: 'bad',
+      message: 'spec.template: bad',
       lastTransitionTime: creationTimestamp,
       observedGeneration: 1,
     },

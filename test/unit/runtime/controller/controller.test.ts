@@ -334,9 +334,9 @@ describe('a reconcile that exceeds its time limit', () => {
   });
 
   test('is told to the next reconcile of the key, and to no other', async () => {
-    const failed: ReconcileContext['failed'][] = [];
+    const failed: ReconcileContext['priorFailures'][] = [];
     const act: Act = async (name, { signal, ...context }) => {
-      failed.push(context.failed);
+      failed.push(context.priorFailures);
       if (times(name) === 2) throw new Error('no');
       if (times(name) > 2) return done;
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));

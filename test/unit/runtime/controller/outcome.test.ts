@@ -27,7 +27,8 @@ type Reporting = ObjectOf<typeof Reporting>;
 
 const reasons = defineReasons({
   Painted: { ready: 'True', event: 'Normal', meaning: 'The widget is painted.' },
-  Drying: { ready: 'False', event: 'Normal', meaning: 'The paint is drying.' },
+  Drying: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'The paint is drying.' },
+  Shining: { ready: 'True', event: 'Normal', isProgress: true, meaning: 'The paint begins to shine.' },
   Refused: { ready: 'False', event: 'Warning', blocksCreation: true, meaning: 'The API server refuses the paint.' },
   InvalidColor: { ready: 'False', event: 'Warning', recordsMessageChanges: true, meaning: 'There is no such color.' },
 });
@@ -88,7 +89,7 @@ const context = () => ({ client: new HttpClient(transport, 'tester'), log });
 const since = new Date(now.getTime() - 5000);
 const failing = ({ count = 2, forMs = 5000, timeout }: Before = {}) => ({
   ...context(),
-  failed: { count, since: new Date(now.getTime() - forMs), timeout },
+  priorFailures: { count, since: new Date(now.getTime() - forMs), timeout },
 });
 const report = (object: Reporting, outcome: WidgetOutcome): Promise<Result> =>
   reporter().report(object, outcome, context());
@@ -104,7 +105,7 @@ async function written(): Promise<unknown> {
 const refusal = (message: string) => new ApiError('POST /paints', 403, { reason: 'Forbidden', message });
 
 describe('a status that only tells about progress', () => {
-  const drying = { reason: 'Drying', message: 'an hour', isProgress: true } as const;
+  const drying = { reason: 'Drying', message: 'an hour' } as const;
   const before = widget({ observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] });
   const asked: boolean[] = [];
   const reportWith = (isAllowed: boolean, object: Reporting, outcome: WidgetOutcome): Promise<Result> => {
@@ -166,13 +167,13 @@ describe('a status that only tells about progress', () => {
   });
 
   test('does not wait if nothing differs', async () => {
-    await reportWith(true, before, { reason: 'Drying', message: 'wait', isProgress: true });
+    await reportWith(true, before, { reason: 'Drying', message: 'wait' });
     expect(asked).toEqual([]);
   });
 
   test.each<[string, Reporting, WidgetOutcome]>([
-    ['it is not marked', before, { reason: 'Drying', message: 'an hour' }],
-    ['the status of Ready changes', before, { reason: 'Painted', message: 'red', isProgress: true }],
+    ['its reason is another', before, { reason: 'Refused', message: 'an hour' }],
+    ['the status of Ready changes', before, { reason: 'Shining', message: 'red' }],
     [
       'the status of Ready changes with the generation',
       widget({ conditions: [condition('Painted', { status: 'True' })] }),

@@ -362,6 +362,35 @@ test('can send a write only after the client has crashed', async () => {
   }
 });
 
+test('tells its observer of a watch that the API server ends, and of one that it refuses', async () => {
+  let ended = 0;
+  await using own = await FaultProxy.start({
+    upstream: server.connection,
+    observer: {
+      watchEnded: () => {
+        ended += 1;
+      },
+    },
+  });
+  const ownTransport = new Transport(own.connection, { userAgent: 'test/1' });
+  const watches = async () => {
+    const options = { resourceVersion: '1', timeoutSeconds: 60, signal: stop.signal };
+    for await (const _ of new HttpClient(ownTransport, 'tester').watch(Widget, options));
+  };
+  try {
+    const first = watches();
+    (await server.next({ watch: true })).stream().end();
+    await first;
+    await eventually('the end of the first watch', async () => ended === 1);
+    const second = watches();
+    (await server.next({ watch: true })).json(503, { kind: 'Status', code: 503 });
+    await expect(second).rejects.toMatchObject({ code: 503 });
+    await eventually('the refusal of the second watch', async () => ended === 2);
+  } finally {
+    await ownTransport.close();
+  }
+});
+
 test('lets its observer choose the request for a fault', async () => {
   let chosen: ProxiedRequest | undefined;
   await using own = await FaultProxy.start({
