@@ -128,7 +128,7 @@ test('an operator that keeps what an earlier spec asked for fails, and the failu
   expect(messages).toEqual([
     expect.stringMatching(/^Echo\/histories: seed 1: .*: ConfigMap mutated #1\.data\.ttl is "/s),
     expect.stringMatching(
-      /^Echo\/ttlSecondsAfterFinished: .*: the first spec again after ttlSecondsAfterFinished: ConfigMap mutated #1\.data\.ttl is "/,
+      /^Echo\/ttlSecondsAfterFinished: .*: no ttlSecondsAfterFinished: ConfigMap mutated #1\.data\.ttl is "/,
     ),
   ]);
 });

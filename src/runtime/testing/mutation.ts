@@ -222,14 +222,16 @@ class Mutator {
     await this.#withObject(spec, async (object) => {
       const first = await this.#expectEqual(object, spec, 'a new object');
       const accepted: Facts[] = [];
+      let current = spec;
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
-        if (isDeepStrictEqual(next, spec)) continue;
+        if (isDeepStrictEqual(next, current)) continue;
         const isAccepted = await this.#give(object, next, mutation);
         if (immutable.includes(property)) {
           if (isAccepted) throw new MutationError(`${mutation.description}: accepted, although it is immutable`);
           if (await this.#canBeCreated(next)) this.#count.immutable.add(`${this.name}/${property}`);
         } else if (isAccepted) {
+          current = next;
           this.#count.changed.add(`${this.name}/${property}`);
           accepted.push(await this.#expectEqual(object, next, mutation.description, property));
         }

@@ -22,7 +22,10 @@ export interface PerturbReport {
   readonly writes: WriteCounts;
   /** The writes that only some of the undisturbed runs sent. A perturbed run may not send them either. */
   readonly varyingWrites: WriteCounts;
-  /** The names of the plans that ran several times, and each time passed without their perturbation, because its write was not sent. */
+  /**
+   * The names of the plans that ran several times, and each time passed without their perturbation: its write was not sent, or created the
+   * object that `overtaken` would have replaced.
+   */
   readonly missed: readonly string[];
   /** One error per failed plan. Its message has the plan's name, the deviation and a timeline. */
   readonly failures: readonly PerturbationError[];

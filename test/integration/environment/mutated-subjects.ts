@@ -121,7 +121,11 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
     values: {
       ...ofContainers('bookApp'),
       ...ofContainers('bookDB'),
-      bookDB: [{ repository: 'example.com/other', replicas: 1, dbSize: '1Gi', serviceName: 'the-db' }, {}, 'a text'],
+      bookDB: [
+        { repository: 'example.com/other', replicas: 1, dbSize: '1Gi', serviceName: 'the-db', storageClassName: 'one' },
+        {},
+        'a text',
+      ],
       // Growth needs a storage driver.
       'bookDB.dbSize': ['1024Mi', '1Mi', '0', 'large', '-1Gi'],
       'bookDB.storageClassName': ['another', ''],
