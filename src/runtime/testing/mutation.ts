@@ -37,6 +37,8 @@ export interface MutationSubject {
   readonly immutable?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
   readonly refusals?: readonly string[];
+  /** Properties that the operator follows while another one is refused, such as `replicas` beside an invalid template. Default: none. */
+  readonly followedWhileRefused?: readonly string[];
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
   /** Whether the value at a path, such as `Job hello #1.spec.suspend`, may depend on the object's history. Default: none may. */
@@ -272,8 +274,11 @@ class Mutator {
           object.lastFacts = await object.factsAtRest();
         }
         if (!(await this.#give(object, next, mutation))) continue;
+        const { followedWhileRefused = [] } = this.#subject;
+        const isFollowed = isRefused && willBeRefused && followedWhileRefused.includes(mutation.property);
         [spec, isRefused] = [next, willBeRefused];
-        if (waits) await object.settled();
+        if (waits || isFollowed) await object.settled();
+        if (isFollowed) object.lastFacts = await object.factsAtRest();
       }
       await this.#expectEqual(object, spec, 'the last spec');
       if (!(await object.replace(first)).isRejected) await this.#expectEqual(object, first, 'the first spec again');

@@ -69,6 +69,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
   {
     kind: PodSet,
     children: [Pod],
+    followedWhileRefused: ['replicas'],
     spec: { replicas: 2 },
     canonicalName: (name) => name.replace(/-pod-[a-z0-9]{5}\b/g, '-pod-*'),
     values: {
