@@ -75,7 +75,7 @@ export interface FailedReconciles {
  * idempotent and level-based: it must rely on the stores, not on having seen an event.
  *
  * A thrown error is logged, counted and retried with backoff. Exceptions: a {@link TerminalError} is not retried. A
- * {@link GateClosedError}, and a refusal because the key's own namespace is being deleted, end the reconcile without a retry.
+ * {@link GateClosedError}, and an error because the key's own namespace is being deleted, end the reconcile without a retry.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
