@@ -17,7 +17,7 @@ export const kindBugs: readonly SeededBug[] = [
     plans: { perturb: ['echo/delete write 1 unsent'] },
   },
   {
-    // Its pods are: so what they tell is noticed.
+    // Its pods still are, so the plan must have an event that only the Job tells.
     name: 'Echo: its Job is not watched',
     file: 'controllers/echo/index.ts',
     find: 'watches: [jobWatch, podProblems],',
