@@ -1,7 +1,7 @@
 import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
-import type { Cause, ObservedCause } from '../queue/index.ts';
 import type { ControllerKeyState, ObservedController } from './observer.ts';
-import type { RecordedKey, RecordedReconcile, RecordedStep } from './reconcile-record.ts';
+import type { ReconcileRecord, RecordedCause, RecordedReconcile, StepRecord } from './reconcile-record.ts';
+import type { RecordedKey } from './recorded-key.ts';
 
 /** The object that is asked about. */
 export interface ExplainQuery {
@@ -122,7 +122,7 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
     const { kind } = controller;
     const key = kind.scope === 'Cluster' ? { name: query.name } : { namespace: query.namespace, name: query.name };
     const recorded = keys.get(keyString(key));
-    const running = recorded?.running;
+    const { running, filtered } = recorded ?? {};
     const reconciles = [...(recorded?.reconciles ?? []), ...(running === undefined ? [] : [running])];
     return {
       kind: kind.kind,
@@ -131,10 +131,10 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
       now: `${describeState(controller, key, running)}${lastReasonOf(recorded)}`,
       total: recorded?.total ?? 0,
       reconciles: reconciles.map(explainReconcile),
-      ...(recorded?.filtered !== undefined && {
+      ...(filtered !== undefined && {
         ignored: {
-          at: timeOf(recorded.filteredAtMs),
-          change: `${describeCause(recorded.filtered, 0)}; ${predicateOf(controller)} drops such changes`,
+          at: timeOf(filtered.atMs),
+          change: `${describeCause(filtered.cause, 0)}; ${predicateOf(controller)} drops such changes`,
         },
       }),
     };
@@ -157,14 +157,14 @@ export function explainActivity(
   const fromMs = nowMs - withinSeconds * 1000;
   const recordedControllers = [...controllers];
   const reconciles = recordedControllers.flatMap(({ controller: { kind }, keys }) =>
-    [...keys.values()].flatMap(({ key, reconciles, running }) =>
-      namespace === undefined || key.startsWith(`${namespace}/`)
-        ? [
-            ...reconciles.filter((record) => !record.isQuiet && record.startedAtMs >= fromMs),
-            ...(running === undefined ? [] : [running]),
-          ].map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }))
-        : [],
-    ),
+    [...keys.values()].flatMap((recorded) => {
+      const { key, running } = recorded;
+      if (namespace !== undefined && !key.startsWith(`${namespace}/`)) return [];
+      return [
+        ...recorded.reconciles.filter((record) => !isQuiet(record) && record.startedAtMs >= fromMs),
+        ...(running === undefined ? [] : [running]),
+      ].map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }));
+    }),
   );
   const unfinished = recordedControllers.flatMap(({ controller, keys }) =>
     controller
@@ -188,6 +188,9 @@ export function explainActivity(
   };
 }
 
+/** Whether it sent nothing and did not fail. */
+const isQuiet = ({ requests, error }: ReconcileRecord): boolean => requests === 0 && error === undefined;
+
 /** The name of a function that is written where it is used says nothing. */
 const predicateOf = ({ predicate = '' }: ObservedController): string =>
   ['', 'predicate'].includes(predicate) ? 'the predicate of the controller' : `the predicate ${predicate}`;
@@ -204,9 +207,9 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
     if (running === undefined) return 'a reconcile runs: its record was dropped';
-    const { steps = [], lastFurtherStep, startedAtMs } = running;
+    const { steps, lastFurtherStep, startedAtMs } = running;
     const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
-      .filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined)
+      .filter(({ verb, ms }) => verb !== 'unchanged' && ms === undefined)
       .map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`);
     const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');
     return `a reconcile runs for ${since(startedAtMs)}: ${where}`;
@@ -242,19 +245,17 @@ function describeDeferral({ awaited }: ControllerKeyState, deferredSinceMs: numb
   return `deferred for ${duration(nowMs - deferredSinceMs)} until ${what}`;
 }
 
-function explainReconcile(record: RecordedReconcile): ExplainedReconcile {
-  const { cause, steps = [], furtherSteps, endedAtMs, nextAtMs, reason, outcome, failure, error, count } = record;
+function explainReconcile(record: ReconcileRecord): ExplainedReconcile {
+  const { deferredMs, steps, furtherSteps, ms, nextAtMs, reason, outcome, failure, error, count } = record;
   return {
     at: timeOf(record.startedAtMs),
     why: describeCauses(record),
     ...(count > 1 && { repeated: { times: count - 1, firstAt: timeOf(record.firstStartedAtMs) } }),
     queuedMs: round(record.waitedMs),
-    ...(cause?.type === 'observed' && {
-      deferredMs: round(record.startedAtMs - record.waitedMs - cause.deferredAtMs),
-    }),
+    ...(deferredMs !== undefined && { deferredMs: round(deferredMs) }),
     steps: steps.map(explainStep),
     ...(furtherSteps > 0 && { furtherSteps }),
-    ...(endedAtMs !== undefined && { ms: round(endedAtMs - record.startedAtMs) }),
+    ...(ms !== undefined && { ms: round(ms) }),
     ...(reason !== undefined && { reason }),
     ...(outcome !== undefined && { outcome }),
     ...(failure !== undefined && { failure }),
@@ -263,29 +264,28 @@ function explainReconcile(record: RecordedReconcile): ExplainedReconcile {
   };
 }
 
-function explainStep(step: RecordedStep): ExplainedStep {
-  const { verb, kind, name, subresource, paths = '', sentAtMs, endedAtMs, code } = step;
+function explainStep({ verb, kind, name, subresource, paths = '', ms, code }: StepRecord): ExplainedStep {
   return {
     verb,
     kind,
     ...(name !== undefined && { name }),
     ...(subresource !== undefined && { subresource }),
     ...(paths !== '' && { paths: paths.split(', ') }),
-    ...(endedAtMs !== undefined && {
+    ...(ms !== undefined && {
       answer: code === 0 ? 'no response' : code === 200 ? 'ok' : String(code),
-      ms: round(endedAtMs - sentAtMs),
+      ms: round(ms),
     }),
   };
 }
 
-function describeCauses({ cause, furtherCauses, furtherAdds, retries }: RecordedReconcile): string {
+function describeCauses({ cause, furtherCauses, furtherAdds, retries }: ReconcileRecord): string {
   const causes = [cause, ...furtherCauses].map((each) => describeCause(each, retries));
   const others = furtherAdds - furtherCauses.length;
   return `${causes.join('; ')}${others > 0 ? `; and ${others} more` : ''}`;
 }
 
 /** Why a key was enqueued, in words. */
-function describeCause(cause: Cause | undefined, retries: number): string {
+function describeCause(cause: RecordedCause | undefined, retries: number): string {
   switch (cause?.type) {
     case 'delta': {
       const paths = cause.paths.length === 0 ? '' : ` (${cause.paths.join(', ')})`;
@@ -314,7 +314,7 @@ function describeCause(cause: Cause | undefined, retries: number): string {
   }
 }
 
-function describeEndOfDeferral({ how, kind }: ObservedCause): string {
+function describeEndOfDeferral({ how, kind }: Extract<RecordedCause, { type: 'observed' }>): string {
   switch (how) {
     case 'observed':
       return `the cache showed its own write of ${kind}`;
@@ -328,12 +328,7 @@ function describeEndOfDeferral({ how, kind }: ObservedCause): string {
 }
 
 /** A request in words: `patch Echo hello status`. */
-export const nameOf = ({
-  verb,
-  kind,
-  name,
-  subresource,
-}: Omit<ExplainedStep, 'answer' | 'ms'> | RecordedStep): string =>
+export const nameOf = ({ verb, kind, name, subresource }: Omit<ExplainedStep, 'answer' | 'ms'> | StepRecord): string =>
   [verb, kind, name, subresource].filter((part) => part !== undefined).join(' ');
 
 /** `12 ms`, `3.4 s`, `5 min`. */
