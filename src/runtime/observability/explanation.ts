@@ -28,7 +28,10 @@ export interface ExplainedStep {
   readonly subresource?: string;
   /** The fields that a patch sets, or whose differences an apply removes. */
   readonly paths?: readonly string[];
-  /** `ok`, an HTTP status, or `no response`. Absent while the request is in flight, and for `unchanged`. */
+  /**
+   * `ok`, an HTTP status, `no response`, or `none before the reconcile ended`. Absent for `unchanged`, and while both the request and the
+   * reconcile run.
+   */
   readonly answer?: string;
   readonly ms?: number;
 }
@@ -122,8 +125,8 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
     const { kind } = controller;
     const key = kind.scope === 'Cluster' ? { name: query.name } : { namespace: query.namespace, name: query.name };
     const recorded = keys.get(keyString(key));
-    const { running, filtered } = recorded ?? {};
-    const reconciles = [...(recorded?.reconciles ?? []), ...(running === undefined ? [] : [running])];
+    const running = recorded?.running;
+    const reconciles = [...(recorded?.reconcilesSince(0) ?? []), ...(running === undefined ? [] : [running])];
     return {
       kind: kind.kind,
       key: keyString(key),
@@ -131,10 +134,10 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
       now: `${describeState(controller, key, running)}${lastReasonOf(recorded)}`,
       total: recorded?.total ?? 0,
       reconciles: reconciles.map(explainReconcile),
-      ...(filtered !== undefined && {
+      ...(recorded?.filtered !== undefined && {
         ignored: {
-          at: timeOf(filtered.atMs),
-          change: `${describeCause(filtered.cause, 0)}; ${predicateOf(controller)} drops such changes`,
+          at: timeOf(recorded.filteredAtMs),
+          change: `${describeCause(recorded.filtered, 0)}; ${predicateOf(controller)} drops such changes`,
         },
       }),
     };
@@ -161,7 +164,7 @@ export function explainActivity(
       const { key, running } = recorded;
       if (namespace !== undefined && !key.startsWith(`${namespace}/`)) return [];
       return [
-        ...recorded.reconciles.filter((record) => !isQuiet(record) && record.startedAtMs >= fromMs),
+        ...recorded.reconcilesSince(fromMs).filter((record) => !isQuiet(record)),
         ...(running === undefined ? [] : [running]),
       ].map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }));
     }),
@@ -253,7 +256,7 @@ function explainReconcile(record: ReconcileRecord): ExplainedReconcile {
     ...(count > 1 && { repeated: { times: count - 1, firstAt: timeOf(record.firstStartedAtMs) } }),
     queuedMs: round(record.waitedMs),
     ...(deferredMs !== undefined && { deferredMs: round(deferredMs) }),
-    steps: steps.map(explainStep),
+    steps: steps.map((step) => explainStep(step, ms !== undefined)),
     ...(furtherSteps > 0 && { furtherSteps }),
     ...(ms !== undefined && { ms: round(ms) }),
     ...(reason !== undefined && { reason }),
@@ -264,7 +267,10 @@ function explainReconcile(record: ReconcileRecord): ExplainedReconcile {
   };
 }
 
-function explainStep({ verb, kind, name, subresource, paths = '', ms, code }: StepRecord): ExplainedStep {
+function explainStep(
+  { verb, kind, name, subresource, paths = '', ms, code }: StepRecord,
+  hasEnded: boolean,
+): ExplainedStep {
   return {
     verb,
     kind,
@@ -275,6 +281,7 @@ function explainStep({ verb, kind, name, subresource, paths = '', ms, code }: St
       answer: code === 0 ? 'no response' : code === 200 ? 'ok' : String(code),
       ms: round(ms),
     }),
+    ...(ms === undefined && hasEnded && verb !== 'unchanged' && { answer: 'none before the reconcile ended' }),
   };
 }
 

@@ -39,7 +39,10 @@ export class FlightRecorder implements OperatorObserver {
     this.#controllers.set(controller.name, { controller, keys });
     return {
       filtered: (key, cause) => {
-        if (cause.type !== 'delta' || !isOnlyStatus(cause)) keys.get(key)?.filter(cause);
+        const recorded = keys.get(key);
+        if (recorded === undefined || (cause.type === 'delta' && isOnlyStatus(cause))) return;
+        recorded.filtered = cause;
+        recorded.filteredAtMs = performance.now();
       },
       started: (key, startedAtMs, queued, retries) => {
         const recorded = keys.get(key) ?? this.#add(key, keys);

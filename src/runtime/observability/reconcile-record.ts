@@ -11,7 +11,7 @@ import type { RecordedKey } from './recorded-key.ts';
 const maxPaths = 4;
 
 /** How many requests and unchanged objects one record names; it counts the others. */
-const maxSteps = 20;
+export const maxSteps = 20;
 
 /** A cause without the time of a deferral. */
 export type RecordedCause =
@@ -27,7 +27,7 @@ export interface StepRecord {
   readonly subresource: string | undefined;
   /** The fields that a patch sets, or whose differences an apply removes. */
   readonly paths: string | undefined;
-  /** How long the request took. Undefined while it has no response. */
+  /** How long the request took. Undefined if it had no response when the reconcile ended, or until now. */
   readonly ms: number | undefined;
   /** The HTTP status of an error response; 200 for any success; 0 without a response. */
   readonly code: number;

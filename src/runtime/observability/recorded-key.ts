@@ -2,8 +2,8 @@ import type { Cause } from '../queue/index.ts';
 import type { Linked } from '../queue/linked-list.ts';
 import {
   isOnlyStatus,
+  maxSteps,
   type ReconcileRecord,
-  type RecordedCause,
   type RecordedReconcile,
   withoutTime,
 } from './reconcile-record.ts';
@@ -12,24 +12,20 @@ import type { LogEntry, RecordLog } from './record-log.ts';
 /** How many reconciles of a key are kept. */
 const keptReconciles = 5;
 
-/**
- * Twice what a key takes in V8's heap beside its name: the heap's peak grows by about two bytes for each that lives. A unit test measures it.
- */
-const keyBytes = 512;
+/** What a key takes in V8's heap, beside its name. A unit test measures that it suffices. */
+const keyBytes = 256;
+/** By how many bytes V8's peak grows with each byte that lives in its heap: V8 collects at about twice what lives. */
+const heapGrowth = 2;
 
-/** Two lengths and a type. */
+/** Two lengths and whether the reconcile was dull. */
 const headerBytes = 9;
-const types = { reconcile: 0, dull: 1, filtered: 2 };
 
-/** In UTF-8, of a UTF-16 code unit. */
-const maxBytesOfCharacter = 3;
-
-/** More than {@link numbersOf} needs: at most 30 numbers, of at most 14 characters each. */
-const maxNumbersBytes = 512;
+/** More than {@link measuresOf} needs: 9 numbers and one for each step, each of at most 14 characters. */
+const maxMeasuresBytes = (9 + maxSteps) * 16;
 
 /**
- * What is recorded of one key. Reconciles that have ended, and the last change that was filtered, are records in the log, newest first:
- * the lengths of two JSON texts, the type, the texts. The first text is what alike reconciles have in common, the second one has numbers.
+ * What is recorded of one key. Each reconcile that has ended is a record in the log, the newest first. A record is the lengths of two JSON
+ * texts, whether the reconcile was dull, and the texts: what all alike reconciles have in common, and the numbers of this one.
  */
 export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly key: string;
@@ -42,6 +38,9 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   total = 0;
   /** The reason of `Ready` that was reported last. */
   lastReason: string | undefined;
+  /** The last change that the controller's predicate dropped, and when. */
+  filtered: Cause | undefined;
+  filteredAtMs = 0;
   previous: RecordedKey | undefined;
   next: RecordedKey | undefined;
 
@@ -52,113 +51,81 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   }
 
   get heapBytes(): number {
-    return keyBytes + this.key.length;
+    return heapGrowth * (keyBytes + this.key.length);
   }
 
-  /** What runs may be stuck. */
+  /** A reconcile that runs may be stuck, which `explain` must tell. */
   get isPinned(): boolean {
     return this.running !== undefined;
   }
 
-  /** The reconciles that have ended, oldest first. Not for the hot path. */
-  get reconciles(): readonly ReconcileRecord[] {
+  /** The reconciles that have ended and started at `fromMs` or later, oldest first. Not for the hot path. */
+  reconcilesSince(fromMs: number): readonly ReconcileRecord[] {
     const bytes = this.#log.bytesOf(this);
-    return recordsIn(bytes, 0, bytes.length)
-      .filter(({ type }) => type !== types.filtered)
-      .map((record) => readReconcile(bytes, record))
+    return locateRecords(bytes, 0, bytes.length)
+      .map((at) => ({ at, measures: measuresIn(bytes, at) }))
+      .filter(({ measures: [startedAtMs] }) => startedAtMs >= fromMs)
+      .map(({ at, measures }) => readReconcile(JSON.parse(bytes.toString('utf8', at.text, at.measures)), measures))
       .reverse();
-  }
-
-  /** The last change that the controller's predicate dropped, and when. Not for the hot path. */
-  get filtered(): { readonly cause: RecordedCause; readonly atMs: number } | undefined {
-    const bytes = this.#log.bytesOf(this);
-    const record = recordsIn(bytes, 0, bytes.length).find(({ type }) => type === types.filtered);
-    if (record === undefined) return undefined;
-    return { cause: JSON.parse(textIn(bytes, record)) as RecordedCause, atMs: numbersIn(bytes, record)[0] };
-  }
-
-  /** The controller's predicate has dropped a change. */
-  filter(cause: Cause): void {
-    this.#write(types.filtered, JSON.stringify(withoutTime(cause)), (records) => ({
-      dropped: records.find(({ type }) => type === types.filtered),
-      numbers: JSON.stringify([rounded(performance.now())]),
-    }));
   }
 
   ended(reconcile: RecordedReconcile): void {
     this.total += 1;
-    const type = isDull(reconcile) ? types.dull : types.reconcile;
-    // It is pinned until it is written.
-    this.#write(type, textOf(reconcile), (records, alike, buffer) => {
-      const earlier = alike === undefined ? undefined : numbersIn(buffer, alike);
-      return { dropped: alike ?? surplusOf(records), numbers: numbersOf(reconcile, earlier) };
-    });
-    this.running = undefined;
+    try {
+      // Pinned until it is written. The controller may have been removed while it reconciled the key.
+      if (this.keys.get(this.key) === this) this.#write(reconcile);
+    } finally {
+      this.running = undefined;
+    }
   }
 
-  /**
-   * Adds a record, and drops at most one.
-   *
-   * @param finish is called with the records, and with the one that has the same type and text
-   */
-  #write(
-    type: number,
-    text: string,
-    finish: (
-      records: readonly LogRecord[],
-      alike: LogRecord | undefined,
-      buffer: Buffer,
-    ) => { readonly dropped: LogRecord | undefined; readonly numbers: string },
-  ): void {
-    // The controller was removed while it reconciled the key.
-    if (this.keys.get(this.key) !== this) return;
-    const maxBytes = this.length + headerBytes + text.length * maxBytesOfCharacter + maxNumbersBytes;
-    this.#log.write(this, maxBytes, (buffer, at) => {
-      const textAt = at + headerBytes;
-      const numbersAt = textAt + buffer.write(text, textAt);
-      const records = recordsIn(buffer, this.offset, this.offset + this.length);
-      const alike = records.find(
-        (record) =>
-          record.type === type && buffer.compare(buffer, record.textAt, record.numbersAt, textAt, numbersAt) === 0,
-      );
-      const { dropped, numbers } = finish(records, alike, buffer);
-      let end = numbersAt + buffer.write(numbers, numbersAt, 'latin1');
-      buffer.writeUInt32LE(numbersAt - textAt, at);
-      buffer.writeUInt32LE(end - numbersAt, at + 4);
-      buffer.writeUInt8(type, at + 8);
-      for (const record of records) if (record !== dropped) end += buffer.copy(buffer, end, record.at, record.end);
+  /** Replaces an alike reconcile, or else one that is too many. */
+  #write(reconcile: RecordedReconcile): void {
+    const text = textOf(reconcile);
+    const maxBytes = this.length + headerBytes + Buffer.byteLength(text) + maxMeasuresBytes;
+    this.#log.write(this, maxBytes, (buffer, start) => {
+      const textAt = start + headerBytes;
+      const measuresAt = textAt + buffer.write(text, textAt);
+      const records = locateRecords(buffer, this.offset, this.offset + this.length);
+      const alike = records.find((each) => buffer.compare(buffer, each.text, each.measures, textAt, measuresAt) === 0);
+      const earlier = alike === undefined ? undefined : measuresIn(buffer, alike);
+      let end = measuresAt + buffer.write(measuresOf(reconcile, earlier), measuresAt, 'latin1');
+      buffer.writeUInt32LE(measuresAt - textAt, start);
+      buffer.writeUInt32LE(end - measuresAt, start + 4);
+      buffer.writeUInt8(isDull(reconcile) ? 1 : 0, start + 8);
+      const replaced = alike ?? surplusOf(records);
+      for (const each of records) if (each !== replaced) end += buffer.copy(buffer, end, each.start, each.end);
       return end;
     });
   }
 }
 
-/** Where a record is in the log's buffer. */
-interface LogRecord {
-  readonly type: number;
-  readonly at: number;
-  readonly textAt: number;
-  readonly numbersAt: number;
+/** Where a record and its parts are in a buffer. */
+interface RecordPosition {
+  readonly isDull: boolean;
+  readonly start: number;
+  readonly text: number;
+  readonly measures: number;
   readonly end: number;
 }
 
-/** The records of one key. */
-function recordsIn(buffer: Buffer, from: number, to: number): readonly LogRecord[] {
-  const records: LogRecord[] = [];
-  for (let at = from; at < to; ) {
-    const textAt = at + headerBytes;
-    const numbersAt = textAt + buffer.readUInt32LE(at);
-    const end = numbersAt + buffer.readUInt32LE(at + 4);
-    records.push({ type: buffer.readUInt8(at + 8), at, textAt, numbersAt, end });
-    at = end;
+/** The records of one key, newest first. */
+function locateRecords(buffer: Buffer, from: number, to: number): readonly RecordPosition[] {
+  const records: RecordPosition[] = [];
+  for (let start = from; start < to; ) {
+    const text = start + headerBytes;
+    const measures = text + buffer.readUInt32LE(start);
+    const end = measures + buffer.readUInt32LE(start + 4);
+    records.push({ isDull: buffer.readUInt8(start + 8) === 1, start, text, measures, end });
+    start = end;
   }
   return records;
 }
 
-/** The oldest dull reconcile, or else the oldest: one that wrote explains more than those that its events caused. */
-function surplusOf(records: readonly LogRecord[]): LogRecord | undefined {
-  const reconciles = records.filter(({ type }) => type !== types.filtered);
-  if (reconciles.length < keptReconciles) return undefined;
-  return reconciles.findLast(({ type }) => type === types.dull) ?? reconciles.at(-1);
+/** The oldest dull one, or else the oldest: a reconcile that wrote explains more than those that its events caused. */
+function surplusOf(records: readonly RecordPosition[]): RecordPosition | undefined {
+  if (records.length < keptReconciles) return undefined;
+  return records.findLast((each) => each.isDull) ?? records.at(-1);
 }
 
 /** Whether it sent nothing, did not fail, and no change of more than a status caused it. */
@@ -170,7 +137,7 @@ function isDull({ requests, error, cause, furtherCauses }: RecordedReconcile): b
 type Step = ReconcileRecord['steps'][number];
 
 /** What alike reconciles have in common. */
-interface Text extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reason' | 'outcome' | 'failure' | 'error'> {
+interface CommonText extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reason' | 'outcome' | 'failure' | 'error'> {
   /** Undefined instead of empty or 0. */
   readonly furtherCauses: ReconcileRecord['furtherCauses'] | undefined;
   readonly furtherSteps: number | undefined;
@@ -180,8 +147,8 @@ interface Text extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reason' | '
     | undefined;
 }
 
-/** In milliseconds, as far as they are times. */
-type Numbers = readonly [
+/** Differs between alike reconciles. */
+type Measures = readonly [
   startedAtMs: number,
   firstStartedAtMs: number,
   count: number,
@@ -205,7 +172,7 @@ function textOf({
   failure,
   error,
 }: RecordedReconcile): string {
-  const text: Text = {
+  const text: CommonText = {
     cause: withoutTime(cause),
     furtherCauses: furtherCauses.length === 0 ? undefined : furtherCauses.map(withoutTime),
     steps:
@@ -222,29 +189,29 @@ function textOf({
   return JSON.stringify(text);
 }
 
-/** @param earlier of an alike reconcile, for which this record will stand too */
-function numbersOf(reconcile: RecordedReconcile, earlier: Numbers | undefined): string {
+/** @param earlier those of an alike reconcile, for which the record stands too */
+function measuresOf(reconcile: RecordedReconcile, earlier: Measures | undefined): string {
   const { startedAtMs, retries, furtherAdds, waitedMs, deferredMs, ms, nextAtMs, steps } = reconcile;
   const [, firstStartedAtMs = startedAtMs, count = 0] = earlier ?? [];
-  const numbers: Numbers = [
-    rounded(startedAtMs),
-    rounded(firstStartedAtMs),
+  const measures: Measures = [
+    roundedDown(startedAtMs),
+    roundedDown(firstStartedAtMs),
     count + 1,
     retries,
     furtherAdds,
     rounded(waitedMs),
     rounded(deferredMs),
     rounded(ms),
-    rounded(nextAtMs === undefined ? undefined : nextAtMs - startedAtMs),
+    rounded(nextAtMs === undefined ? undefined : nextAtMs - roundedDown(startedAtMs)),
     ...steps.map((step) => rounded(step.ms)),
   ];
-  return JSON.stringify(numbers);
+  return JSON.stringify(measures);
 }
 
-function readReconcile(buffer: Buffer, record: LogRecord): ReconcileRecord {
-  const { furtherCauses = [], steps = [], furtherSteps = 0, ...text } = JSON.parse(textIn(buffer, record)) as Text;
-  const [startedAtMs, firstStartedAtMs, count, retries, furtherAdds, waitedMs, deferredMs, ms, nextInMs, ...stepMs] =
-    numbersIn(buffer, record);
+function readReconcile(
+  { furtherCauses = [], steps = [], furtherSteps = 0, ...text }: CommonText,
+  [startedAtMs, firstStartedAtMs, count, retries, furtherAdds, waitedMs, deferredMs, ms, nextInMs, ...stepMs]: Measures,
+): ReconcileRecord {
   return {
     ...text,
     startedAtMs,
@@ -270,10 +237,11 @@ function readReconcile(buffer: Buffer, record: LogRecord): ReconcileRecord {
   };
 }
 
-const textIn = (buffer: Buffer, { textAt, numbersAt }: LogRecord): string => buffer.toString('utf8', textAt, numbersAt);
+const measuresIn = (buffer: Buffer, { measures, end }: RecordPosition): Measures =>
+  JSON.parse(buffer.toString('latin1', measures, end)) as Measures;
 
-const numbersIn = (buffer: Buffer, { numbersAt, end }: LogRecord): Numbers =>
-  JSON.parse(buffer.toString('latin1', numbersAt, end)) as Numbers;
+/** A time never becomes a later one. */
+const roundedDown = (atMs: number): number => Math.floor(atMs * 10) / 10;
 
 /** To what an explanation shows. */
 function rounded(ms: number): number;

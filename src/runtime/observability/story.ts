@@ -102,7 +102,7 @@ function sentence(step: ExplainedStep): string {
   if (step.verb === 'unchanged') return `${step.kind} ${step.name} is as desired: nothing sent`;
   const paths = step.paths === undefined ? '' : ` (${step.paths.join(', ')})`;
   if (step.answer === undefined) return `${nameOf(step)}${paths}: no answer yet`;
-  return `${nameOf(step)}${paths}: ${step.answer}, ${duration(step.ms ?? 0)}`;
+  return `${nameOf(step)}${paths}: ${step.answer}${step.ms === undefined ? '' : `, ${duration(step.ms)}`}`;
 }
 
 function ending(

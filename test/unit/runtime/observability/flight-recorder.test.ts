@@ -7,6 +7,7 @@ import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.
 import { DeltaCauses } from '../../../../src/runtime/controller/delta-causes.ts';
 import type { ObjectKey } from '../../../../src/runtime/index.ts';
 import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
+import type { Cause } from '../../../../src/runtime/queue/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 
 type State = ReturnType<ObservedController['stateOf']>;
@@ -174,18 +175,19 @@ describe('the recorder keeps', () => {
     expect(running.map((name) => explained(name)?.total)).toEqual(running.map(() => 0));
   });
 
-  test('nothing of a reconcile that does not fit', () => {
-    const { start, end, create, explained, reconcile } = recording({ maxBytes: 2_000 });
+  test('what it has, instead of a reconcile that does not fit', () => {
+    const { start, end, create, explained, reconcile } = recording({ maxBytes: 4_000 });
+    reconcile('neighbour');
+    reconcile('a');
     const trace = start('a');
     for (let i = 0; i < 20; i += 1) create(trace, `${i}-${'x'.repeat(200)}`);
     end(trace);
-    expect(explained('a')).toMatchObject({ total: 1, reconciles: [] });
-    reconcile('a');
     expect(explained('a')).toMatchObject({ total: 2, reconciles: [{ steps: [{ name: 'part-of-a' }] }] });
+    expect(explained('neighbour')?.reconciles).toHaveLength(1);
   });
 
   test('the bytes of what is written again, once', () => {
-    const { recorder, observer, start, end, create, reconcile } = recording();
+    const { recorder, start, end, create, reconcile } = recording();
     reconcile('a');
     const { bytes } = recorder;
     const trace = start('a');
@@ -193,13 +195,6 @@ describe('the recorder keeps', () => {
     // It is like the first one.
     end(trace);
     expect(Math.abs(recorder.bytes - bytes)).toBeLessThan(20);
-    const change = (...paths: readonly string[]) =>
-      ({ type: 'delta', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
-    observer.filtered('default/a', change('metadata.annotations.a'));
-    const filtered = recorder.bytes;
-    expect(filtered - bytes).toBeGreaterThan(80);
-    observer.filtered('default/a', change('metadata.annotations.b'));
-    expect(Math.abs(recorder.bytes - filtered)).toBeLessThan(20);
   });
 
   test('20 steps of a reconcile, and the number of the others', () => {
@@ -251,7 +246,7 @@ describe('the recorder keeps', () => {
     fill('b');
     collect();
     const grownBytes = process.memoryUsage().heapUsed - before;
-    // Half of its share: the recorder counts them twice.
+    // Half of its share: they count twice.
     expect(grownBytes).toBeLessThan((4 * 1024 * 1024 * 3) / 16);
     expect(recorder.bytes).toBeGreaterThan(2_000_000);
     expect(recorder.bytes).toBeLessThan(4 * 1024 * 1024);
@@ -312,6 +307,64 @@ describe('an explanation', () => {
     expect(text).toContain('patch Widget a status (status.phase, status.conditions): no response');
     expect(text).not.toContain(secret);
     expect(text).toMatch(/failed after 30 ms; PartRefused; 403 Forbidden; quota few .*; again at \d\d:\d\d:/);
+  });
+
+  test('of a reconcile that has ended says what it said while the reconcile ran', () => {
+    const { observer, create, explained } = recording({}, { isProcessing: true });
+    const deferred = (kind: string, before: Cause | undefined): Cause => ({
+      type: 'observed',
+      how: 'observed',
+      kind,
+      deferredAtMs: performance.now() - 200,
+      before,
+    });
+    const startedAtMs = performance.now();
+    const trace = observer.started(
+      'default/a',
+      startedAtMs,
+      {
+        cause: deferred('Part', deferred('Widget', { type: 'requeue' })),
+        addedAtMs: startedAtMs - 100,
+        furtherAdds: 3,
+        furtherCauses: [{ type: 'resync' }, deferred('Part', undefined)],
+      },
+      2,
+    );
+    const patch = { spec: { size: 1, 'a%/': 2 } };
+    trace.requested({ verb: 'patch', kind: Part, key: { name: 'ä…日' }, patch }, startedAtMs - 5).answered(undefined);
+    trace
+      .requested({ verb: 'list', kind: Part }, startedAtMs)
+      .answered(new NoResponseError('GET /', new Error(), true));
+    trace
+      .requested({ verb: 'get', kind: Part, key: { name: 'b' }, subresource: 'scale' }, startedAtMs)
+      .answered(undefined);
+    trace.unchanged(Part, { name: 'c' });
+    for (let i = 0; i < 20; i += 1) create(trace, `part-${i}`, refusal('no'));
+    const [running] = explained('a')?.reconciles ?? [];
+    trace.ended('requeue_after', 'timeout', undefined, { endedAtMs: startedAtMs + 7, nextAtMs: startedAtMs + 60_000 });
+    const [ended] = explained('a')?.reconciles ?? [];
+    const at = (iso = '') => Date.parse(iso);
+    expect(ended).toEqual({
+      ...running,
+      at: ended?.at,
+      nextAt: ended?.nextAt,
+      ms: 7,
+      outcome: 'requeue_after',
+      failure: 'timeout',
+    });
+    expect(Math.abs(at(ended?.at) - at(running?.at))).toBeLessThanOrEqual(1);
+    expect(Math.abs(at(ended?.nextAt) - at(running?.at) - 60_000)).toBeLessThanOrEqual(2);
+    expect(running).toMatchObject({ furtherSteps: 4, queuedMs: 100, why: expect.stringContaining('and 1 more') });
+  });
+
+  test('tells that a reconcile ended before its request was answered', () => {
+    const { start, end, explained, told } = recording();
+    const trace = start('a');
+    const request = trace.requested({ verb: 'create', kind: Part, key: { name: 'p' } }, performance.now());
+    end(trace);
+    request.answered(undefined);
+    expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ answer: 'none before the reconcile ended' }] }]);
+    expect(told('a')).toContain('create Part p: none before the reconcile ended\n');
   });
 
   test('tells a wait for its own writes', () => {

@@ -17,70 +17,68 @@ class Entry implements LogEntry, Linked<Entry> {
   }
 }
 
-const names = fc.integer({ min: 0, max: 9 });
+const names = fc.integer({ min: 0, max: 19 });
 const step = fc.oneof(
-  fc.record({ do: fc.constant('write' as const), name: names, bytes: fc.integer({ min: 0, max: 120 }) }),
+  fc.record({
+    do: fc.constant('write' as const),
+    name: names,
+    bytes: fc.integer({ min: 0, max: 120 }),
+    unused: fc.integer({ min: 0, max: 50 }),
+  }),
   fc.record({ do: fc.constant('remove' as const), name: names }),
   fc.record({ do: fc.constant('pin' as const), name: names, isPinned: fc.boolean() }),
 );
 
+const maxHeapBytes = 375;
+const bufferBytes = 625;
+
 test('every entry that was not dropped has the bytes that were written last, and the limits hold', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      // 625 bytes in the log, and 12 entries by their bytes in the heap.
-      const log = new RecordLog<Entry>(1000, (entry) => {
-        expect(entry.isPinned).toBe(false);
-        expect([...entries.values()].filter(({ isPinned }) => !isPinned)[0]).toBe(entry);
-        entries.delete(entry.name);
-        contents.delete(entry.name);
+      /** Written least recently first. */
+      const contents = new Map<Entry, Buffer>();
+      let current: Entry | undefined;
+      const log = new RecordLog<Entry>(maxHeapBytes + bufferBytes, (entry) => {
+        const [oldest] = [...contents.keys()].filter((each) => !each.isPinned && each !== current);
+        expect(entry).toBe(oldest);
+        contents.delete(entry);
       });
-      /** Written least recently first, as far as the log has them. */
-      const entries = new Map<number, Entry>();
-      const contents = new Map<number, Buffer>();
-      let written = 0;
-      for (const each of steps) {
-        let entry = entries.get(each.name);
+      const isAllPinned = () => [...contents.keys()].every((each) => each.isPinned || each === current);
+      for (const [index, each] of steps.entries()) {
+        current = [...contents.keys()].find(({ name }) => name === each.name);
         if (each.do === 'write') {
-          if (entry === undefined) {
-            entry = new Entry(each.name);
-            entries.set(each.name, entry);
-            log.add(entry);
+          if (current === undefined) {
+            current = new Entry(each.name);
+            contents.set(current, Buffer.alloc(0));
+            log.add(current);
+            expect(contents.size * current.heapBytes <= maxHeapBytes || isAllPinned()).toBe(true);
           }
-          written += 1;
-          const content = Buffer.alloc(each.bytes, written);
-          const { length } = entry;
-          const former = contents.get(each.name);
+          const entry = current;
+          const content = Buffer.alloc(each.bytes, index);
           let hasRoom = false;
-          const { isPinned } = entry;
-          entry.isPinned = true;
-          log.write(entry, each.bytes, (buffer, at) => {
+          log.write(entry, each.bytes + each.unused, (buffer, at) => {
             hasRoom = true;
-            expect(log.bytesOf(entry as Entry).equals(former ?? Buffer.alloc(length))).toBe(true);
+            expect(log.bytesOf(entry)).toEqual(contents.get(entry));
             return at + content.copy(buffer, at);
           });
-          entry.isPinned = isPinned;
-          expect(entries.has(each.name)).toBe(true);
-          entries.delete(each.name);
-          entries.set(each.name, entry);
-          contents.set(each.name, hasRoom ? content : Buffer.alloc(0));
-        } else if (each.do === 'pin') {
-          if (entry !== undefined) entry.isPinned = each.isPinned;
-        } else if (entry !== undefined) {
-          log.remove(entry);
-          entries.delete(each.name);
-          contents.delete(each.name);
+          if (hasRoom) {
+            contents.delete(entry);
+            contents.set(entry, content);
+          } else expect(lengthOf(contents.keys()) + each.bytes + each.unused).toBeGreaterThan(bufferBytes);
+        } else if (current !== undefined) {
+          if (each.do === 'pin') current.isPinned = each.isPinned;
+          else {
+            log.remove(current);
+            contents.delete(current);
+          }
         }
-        for (const [name, { offset, length }] of entries)
-          expect(
-            log
-              .bytesOf({ offset, length, heapBytes: 0, isPinned: false })
-              .equals(contents.get(name) ?? Buffer.alloc(0)),
-          ).toBe(true);
-        const live = [...contents.values()].reduce((bytes, content) => bytes + content.length, 0);
-        expect(log.bytes).toBe(live + 30 * entries.size);
-        expect(live).toBeLessThanOrEqual(625);
+        for (const [entry, content] of contents) expect(log.bytesOf(entry).equals(content)).toBe(true);
+        expect(log.bytes).toBe(lengthOf(contents.keys()) + 30 * contents.size);
+        expect(lengthOf(contents.keys())).toBeLessThanOrEqual(bufferBytes);
       }
     }),
     { numRuns: 300 },
   );
 });
+
+const lengthOf = (entries: Iterable<Entry>): number => [...entries].reduce((bytes, { length }) => bytes + length, 0);
