@@ -11,8 +11,8 @@ export interface LogEntry {
   readonly isPinned: boolean;
 }
 
-/** Of the limit, for the entries in V8's heap; the buffer has the rest. With 4 MB, about 2,900 keys have 900 bytes each in the buffer. */
-const heapShare = 3 / 8;
+/** Of the limit, for the entries in V8's heap; the buffer has the rest. With 4 MB, about 2,600 keys have 800 bytes each in the buffer. */
+const heapShare = 1 / 2;
 
 /** The log is compacted when it is full. This share of it is free afterwards, unless pinned entries need it. */
 const freedShare = 1 / 4;

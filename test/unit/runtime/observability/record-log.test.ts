@@ -29,8 +29,8 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('pin' as const), name: names, isPinned: fc.boolean() }),
 );
 
-const maxHeapBytes = 375;
-const bufferBytes = 625;
+const maxHeapBytes = 500;
+const bufferBytes = 500;
 
 test('every entry that was not dropped has the bytes that were written last, and the limits hold', () => {
   fc.assert(
