@@ -432,7 +432,8 @@ export class Informer<T extends KubeObject> {
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
-    // A new Map: V8 links the table of a cleared one to its next table, so that one that became old would keep what all later ones had.
+    // Not `clear`: V8 links the old table of a cleared Map to the new one. A table that was promoted to the old generation would keep the
+    // managedFields of all later batches alive until the next major collection.
     if (this.#fieldOwners !== undefined && this.#fieldOwners.size > 0) this.#fieldOwners = new Map();
     // All of this is synchronous: a key that a handler has enqueued is not dequeued before its minimums are removed.
     this.#notifyProgressed(partition.namespace);

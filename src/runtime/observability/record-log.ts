@@ -5,13 +5,13 @@ export interface LogEntry {
   /** The position of its bytes in the buffer. Only the log changes `offset` and `length`. */
   offset: number;
   length: number;
-  /** An estimate of how much V8's heap grows with the entry, which has its bytes in the log outside of the heap. */
+  /** An estimate of how much V8's heap grows with the entry. Its bytes in the log are outside of the heap. */
   readonly heapBytes: number;
   /** The log never drops a pinned entry. */
   readonly isPinned: boolean;
 }
 
-/** Of the limit, for the entries in V8's heap; the buffer has the rest. With 4 MB, about 2,600 keys have 800 bytes each in the buffer. */
+/** The share of the limit that the entries may take in V8's heap; the buffer has the rest. With 4 MB: 2,600 keys of 800 bytes. */
 const heapShare = 1 / 2;
 
 /** The log is compacted when it is full. This share of it is free afterwards, unless pinned entries need it. */
@@ -30,7 +30,7 @@ export class RecordLog<Entry extends LogEntry & Linked<Entry>> {
   readonly #entries = new LinkedList<Entry>();
   /** Where the next write begins. */
   #end = 0;
-  /** Of the entries that are kept, without what they had before they were written again. */
+  /** The bytes in the buffer that belong to entries. The others are what entries had before they were written again. */
   #liveBytes = 0;
   #heapBytes = 0;
 

@@ -66,7 +66,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     return locateRecords(bytes, 0, bytes.length)
       .map((at) => ({ at, measures: measuresIn(bytes, at) }))
       .filter(({ measures: [startedAtMs] }) => startedAtMs >= fromMs)
-      .map(({ at, measures }) => readReconcile(JSON.parse(bytes.toString('utf8', at.text, at.measures)), measures))
+      .map(({ at, measures }) => readReconcile(textIn(bytes, at), measures))
       .reverse();
   }
 
@@ -148,7 +148,7 @@ interface CommonText extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reaso
     | undefined;
 }
 
-/** Differs between alike reconciles. */
+/** The numbers in which alike reconciles differ. JSON has null instead of undefined. */
 type Measures = readonly [
   startedAtMs: number,
   firstStartedAtMs: number,
@@ -238,10 +238,13 @@ function readReconcile(
   };
 }
 
+const textIn = (buffer: Buffer, { text, measures }: RecordPosition): CommonText =>
+  JSON.parse(buffer.toString('utf8', text, measures)) as CommonText;
+
 const measuresIn = (buffer: Buffer, { measures, end }: RecordPosition): Measures =>
   JSON.parse(buffer.toString('latin1', measures, end)) as Measures;
 
-/** A time never becomes a later one. */
+/** Rounded to the nearest, a time could be later than now. */
 const roundedDown = (atMs: number): number => Math.floor(atMs * 10) / 10;
 
 /** To what an explanation shows. */
