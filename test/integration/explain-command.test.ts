@@ -180,7 +180,9 @@ describe('explain answers', () => {
       reason: 'PetStoreUnavailable',
       message: expect.stringMatching(/^the pet store at 127\.0\.0\.1:1: .*ECONNREFUSED.* \(since .*\)$/),
     });
-    await cluster.client.patch(Pet, key, { type: 'merge', body: { metadata: { finalizers: [] } } });
+    // The managedFields do not tell who deletes an object.
+    await cluster.client.delete(Pet, key);
+    await storyWith('pet/waiting', /Pet modified \(metadata\.deletion[\w., ]+\)(?! by)/);
   });
 
   test('why is my PodSet at 3 and not at 5? A quota', async () => {
@@ -218,6 +220,9 @@ describe('explain answers', () => {
     }
     const told = await story('echo/edited');
     expect(told).toMatch(/Echo modified \(metadata\.annotations\.note\) by test .*also [123]\d times since/);
+    // Nor do they tell who has removed a field.
+    await cluster.client.patch(Echo, key, { type: 'merge', body: { metadata: { annotations: null } } });
+    await storyWith('echo/edited', /Echo modified \(metadata\.annotations\)(?! by)/);
   });
 
   test('what did the operator do in this namespace in the last five minutes?', async () => {

@@ -11,6 +11,7 @@ export {
   type Coverage,
   type DeltaHandler,
   type DeltaOrigin,
+  type FieldOwner,
   Informer,
   type InformerOptions,
   type Unavailability,

@@ -134,7 +134,7 @@ export class Informer<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #isRunning = false;
-  /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for writers. */
+  /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
   #shareReference: T | undefined;
@@ -244,13 +244,13 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Remembers who wrote each object that a watch delivers, until the handlers have been called.
+   * Remembers the `managedFields` of each object that a watch delivers, until the handlers have been called.
    *
-   * @returns a function for handlers: the field managers that last wrote the status of the delta's object, or the rest of it.
+   * @returns a function for handlers: those of a delta's object.
    */
-  trackWriters(): (object: KubeObject, part: 'status' | 'main') => string | undefined {
+  trackFieldOwners(): (object: KubeObject) => readonly FieldOwner[] {
     this.#fieldOwners ??= new Map();
-    return (object, part) => lastWriter(this.#fieldOwners?.get(object) ?? [], part);
+    return (object) => this.#fieldOwners?.get(object) ?? [];
   }
 
   /**
@@ -503,28 +503,17 @@ function hasReached<T extends KubeObject>(partition: Partition<T> | undefined, r
   return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
 }
 
-/** An entry of `metadata.managedFields`. */
-interface FieldOwner {
+/** An entry of `metadata.managedFields`: a field manager, which fields it owns, and when it last wrote one. */
+export interface FieldOwner {
   readonly manager?: string;
+  /** RFC 3339, in UTC, in whole seconds. */
   readonly time?: string;
-  readonly subresource?: string;
+  /** Nested: `f:` and a name for each field, down to `{}`. */
+  readonly fieldsV1?: unknown;
 }
 
 const fieldOwnersOf = ({ metadata }: KubeObject): readonly FieldOwner[] | undefined =>
   'managedFields' in metadata ? (metadata.managedFields as readonly FieldOwner[]) : undefined;
-
-/** The times are whole seconds, so there may be several. */
-function lastWriter(owners: readonly FieldOwner[], part: 'status' | 'main'): string | undefined {
-  let last = '';
-  const managers = new Set<string>();
-  for (const { manager, time = '', subresource } of owners) {
-    if (manager === undefined || (subresource === 'status') !== (part === 'status') || time < last) continue;
-    if (time > last) managers.clear();
-    last = time;
-    managers.add(manager);
-  }
-  return managers.size === 0 ? undefined : [...managers].join(' or ');
-}
 
 /** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */
 function withoutManagedFields<T extends KubeObject>(object: T): T {

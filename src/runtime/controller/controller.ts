@@ -288,7 +288,7 @@ export class Controller<T extends KubeObject> {
   #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
     const { predicate } = options;
     const tracksCauses = this.#observer !== undefined;
-    const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackWriters()) : undefined;
+    const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackFieldOwners()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
         if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));

@@ -1,35 +1,30 @@
-import type { Delta, DeltaOrigin } from '../cache/index.ts';
+import type { Delta, DeltaOrigin, FieldOwner } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
-import { changedPaths } from '../observability/field-paths.ts';
+import { changedPaths, segmentsOf } from '../observability/field-paths.ts';
 import type { DeltaCause } from '../queue/index.ts';
 
 /** How many causes of a kind are kept for reuse. */
 const maxCauses = 64;
 
-/** Who wrote an object that a watch has just delivered: its status, or the rest. */
-export type WriterOf = (object: KubeObject, part: 'status' | 'main') => string | undefined;
+/** The owners of the fields of an object that a watch has just delivered. */
+export type FieldOwnersOf = (object: KubeObject) => readonly FieldOwner[];
 
 /** The causes of the deltas of one kind. Equal causes are one object, so that thousands of keys share it. */
 export class DeltaCauses {
   readonly #kind: string;
-  readonly #writerOf: WriterOf;
+  readonly #fieldOwnersOf: FieldOwnersOf;
   readonly #known = new Map<string, DeltaCause>();
 
-  constructor(kind: string, writerOf: WriterOf) {
+  constructor(kind: string, fieldOwnersOf: FieldOwnersOf) {
     this.#kind = kind;
-    this.#writerOf = writerOf;
+    this.#fieldOwnersOf = fieldOwnersOf;
   }
 
   of(delta: Delta<KubeObject>, origin: DeltaOrigin): DeltaCause {
     if (delta.type !== 'modified') return this.#cause({ change: delta.type, origin, paths: [], by: undefined });
     const paths = changedPaths(delta.object, delta.previous);
-    const isStatus = paths.length > 0 && paths.every((path) => path.startsWith('status'));
-    return this.#cause({
-      change: 'modified',
-      origin,
-      paths,
-      by: this.#writerOf(delta.object, isStatus ? 'status' : 'main'),
-    });
+    const by = writersOf(this.#fieldOwnersOf(delta.object), paths);
+    return this.#cause({ change: 'modified', origin, paths, by });
   }
 
   #cause(parts: Omit<DeltaCause, 'type' | 'kind'>): DeltaCause {
@@ -41,4 +36,41 @@ export class DeltaCauses {
     this.#known.set(id, cause);
     return cause;
   }
+}
+
+/**
+ * Who changed these fields: of the field managers that own one of them, those that wrote last. Times are whole seconds, so there may be
+ * several. Undefined if nobody owns one. The API server then changed it itself, as when it sets `metadata.deletionTimestamp`, or it was
+ * removed, which leaves the entries of all managers as they were
+ * (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
+ */
+function writersOf(owners: readonly FieldOwner[], paths: readonly string[]): string | undefined {
+  const changed = paths.map(segmentsOf);
+  let last = '';
+  const managers = new Set<string>();
+  for (const { manager, time = '', fieldsV1 } of owners) {
+    if (manager === undefined || time < last || !changed.some((names) => owns(fieldsV1, names))) continue;
+    if (time > last) managers.clear();
+    last = time;
+    managers.add(manager);
+  }
+  return managers.size === 0 ? undefined : [...managers].join(' or ');
+}
+
+/** Whether these are fields of a manager that owns the field or a part of it. */
+function owns(fields: unknown, names: readonly string[]): boolean {
+  let owned = fields;
+  for (const name of names) {
+    if (typeof owned !== 'object' || owned === null) return false;
+    const members = owned as Readonly<Record<string, unknown>>;
+    owned = members[`f:${name}`];
+    // An atomic list or map has no members here: it is owned as a whole.
+    if (owned === undefined) return isEmpty(members);
+  }
+  return owned !== undefined;
+}
+
+function isEmpty(members: object): boolean {
+  for (const _ in members) return false;
+  return true;
 }

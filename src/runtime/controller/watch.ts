@@ -91,7 +91,7 @@ function watchDeltas<T extends KubeObject>(
   return {
     attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackFieldOwners()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const enqueueOptions = enqueueOptionsOf(origin);

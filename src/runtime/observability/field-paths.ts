@@ -67,3 +67,9 @@ function memberPath(path: string, name: string): string {
   if (fieldName.test(name)) return path === '' ? name : `${path}.${name}`;
   return `${path}[${keyName.test(name) ? name : '…'}]`;
 }
+
+/** The names of which a path consists. */
+export const segmentsOf = (path: string): readonly string[] =>
+  path.includes('[')
+    ? [...path.matchAll(/\[([^\]]+)\]|[^.[\]]+/g)].map(([field, key]) => key ?? field)
+    : path.split('.');

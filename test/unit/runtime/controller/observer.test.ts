@@ -28,12 +28,13 @@ test('a reconcile is recorded with the event that caused it', async () => {
   managed.run();
   const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: listed() });
   await ended(1);
-  const managedFields = [
-    { manager: 'tester', time: '2026-01-01T00:00:00Z' },
-    { manager: 'kubectl-edit', time: '2026-01-01T00:00:01Z' },
-    { manager: 'kubelet', time: '2026-01-01T00:00:02Z', subresource: 'status' },
-  ];
   const { metadata, ...rest } = withSpec('11', 1);
+  const fieldsV1 = { 'f:spec': { 'f:size': {} } };
+  const managedFields = [
+    { manager: 'tester', time: '2026-01-01T00:00:00Z', fieldsV1 },
+    { manager: 'kubectl-edit', time: '2026-01-01T00:00:01Z', fieldsV1 },
+    { manager: 'kubelet', time: '2026-01-01T00:00:02Z', subresource: 'status', fieldsV1: { 'f:status': {} } },
+  ];
   stream.send('MODIFIED', { ...rest, metadata: { ...metadata, managedFields } });
   await ended(2);
   stream.send('DELETED', withSpec('12', 1));
@@ -44,6 +45,43 @@ test('a reconcile is recorded with the event that caused it', async () => {
     'Widget deleted',
   ]);
   expect(explained()?.now).toContain('not in the cache');
+});
+
+test.each([
+  ['no field manager, if the API server itself changed it', { deletionTimestamp: '2026-01-01T00:00:09Z' }, undefined],
+  ['no field manager, if the changed field was removed', { annotations: {} }, undefined],
+  ['each that wrote one of its fields in the last second', { labels: { size: '2' } }, 'edit or scale'],
+  ['the one that wrote a part of an atomic map', { annotations: { 'example.com/note': '2' } }, 'annotate'],
+  ['the one that wrote a list', { finalizers: ['mmontes.io/a'] }, 'finalize'],
+])('a change is told with %s', async (_, change, by) => {
+  managed.manager.controller(Widget, { reconcile: async () => done });
+  managed.run();
+  const annotations = { 'example.com/note': '1' };
+  const before = { ...stored('a', '1', { annotations }) };
+  const { [widgetsPath]: stream } = await managed.sync({
+    [widgetsPath]: { resourceVersion: '10', items: [before] },
+  });
+  await ended(1);
+  const isAtomic = by === 'annotate';
+  const entry = (manager: string, second: number, metadata: object) => ({
+    manager,
+    time: `2026-01-01T00:00:0${second}Z`,
+    fieldsV1: { 'f:metadata': metadata },
+  });
+  const managedFields = [
+    entry('create', 1, { 'f:labels': { '.': {}, 'f:size': {} } }),
+    entry('edit', 2, { 'f:labels': { 'f:size': {} } }),
+    entry('scale', 2, { 'f:labels': { 'f:size': {} } }),
+    entry('finalize', 3, { 'f:finalizers': { 'v:"mmontes.io/a"': {} } }),
+    entry('annotate', 4, { 'f:annotations': isAtomic ? {} : { '.': {} } }),
+    entry('last', 5, { 'f:annotations': { '.': {}, 'f:example.com/other': {} } }),
+  ];
+  stream.send('MODIFIED', {
+    ...before,
+    metadata: { ...before.metadata, resourceVersion: '11', ...change, managedFields },
+  });
+  await ended(2);
+  expect(reconciles().at(-1)?.why).toMatch(by === undefined ? /\)$/ : new RegExp(` by ${by}$`));
 });
 
 test('the event of a child, a requeue, a retry and a source are told apart', async () => {

@@ -198,9 +198,9 @@ test('a watch finds out who made a change only if the change maps to keys, and o
   let asked = 0;
   let change: (delta: Delta<Part>, origin: 'watch') => void = () => {};
   const informer = {
-    trackWriters: () => () => {
+    trackFieldOwners: () => () => {
       asked += 1;
-      return 'tester';
+      return [{ manager: 'tester', fieldsV1: { 'f:metadata': {} } }];
     },
     addHandler: (handler: typeof change) => {
       change = handler;
@@ -214,7 +214,8 @@ test('a watch finds out who made a change only if the change maps to keys, and o
     (_key, _options, cause) => causes.push(cause),
     true,
   );
-  const delta = { type: 'modified', object: stored('p', '2'), previous: stored('p', '1') } as const;
+  const object = stored('p', '2', { labels: { app: 'a' } });
+  const delta = { type: 'modified', object, previous: stored('p', '1') } as const;
   change(delta, 'watch');
   expect(asked).toBe(0);
   owners = ['a', 'b'];

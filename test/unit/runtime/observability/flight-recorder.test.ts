@@ -530,7 +530,8 @@ describe('the records contain no values', () => {
       status: { text: value, conditions: [{ type: 'Ready', message: value }] },
     });
     const [before, after] = [object(`${secret}-1`), object(`${secret}-2`)];
-    const cause = new DeltaCauses('Widget', () => 'tester').of(
+    const fieldsV1 = { 'f:spec': { 'f:text': {}, 'f:list': { [`v:"${secret}-2"`]: {} } } };
+    const cause = new DeltaCauses('Widget', () => [{ manager: 'tester', fieldsV1 }]).of(
       { type: 'modified', object: after, previous: before },
       'watch',
     );
