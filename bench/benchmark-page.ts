@@ -315,6 +315,7 @@ const method = ({ plan }: Results): string =>
     plan.someRounds['controller-runtime-ryw'],
   )}
   controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
+- \`unrecorded\` is our operator without its flight recorder. It takes part only in the bursts.
 - The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
 - As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
   leader election: their peers only write the Lease.

@@ -52,6 +52,9 @@ export const takesPart = (name: Contender, round: number, { someRounds }: Pick<P
 const unlimited = (operators: readonly Operator[], { someRounds }: Plan): readonly Operator[] =>
   operators.filter(({ name }) => someRounds[name] === undefined);
 
+/** The client-node peer cannot keep up with any of the paces. The cost of the flight recorder is judged in bursts. */
+const burstsOnly = ['client-node', 'unrecorded'];
+
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
 /**
@@ -78,8 +81,7 @@ export async function loadRounds(
   const { plan } = context;
   const all: Turns = [
     ...operators.map((operator) => {
-      // It cannot keep up with any of the paces.
-      const own = operator.name === 'client-node' ? {} : paces;
+      const own = burstsOnly.includes(operator.name) ? {} : paces;
       return [operator.name, () => loadTurn(operator, own, context)] as const;
     }),
     ['ceiling', () => ceilingTurn(context)],

@@ -34,6 +34,7 @@ describe('a bar', () => {
   test.each([
     ['echosPerSecond', 110, 109],
     ['cpuPerEcho', 80, 81],
+    ['warmCpuPerEcho', 80, 81],
     ['longCpuPerEcho', 65, 66],
     ['serverCpuPerEcho', 100, 101],
     ['peakAnonymous', 200, 201],
