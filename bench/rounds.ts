@@ -252,20 +252,37 @@ export async function takeRound(
   }
   const difference = differenceOf(done);
   if (difference === undefined) await taken.counts({ ...of, turns: done });
-  else await reportVoid({ ...of, turns: done, reason: difference }, taken);
+  else await reportVoid({ ...of, turns: done, ...difference }, taken);
 }
 
-/** Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. */
-export function differenceOf(turns: Round['turns']): string | undefined {
+/**
+ * Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. Ours failed
+ * if they differ from those on which the others agree.
+ */
+export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 'reason'> | undefined {
   const counted = Object.entries(turns).flatMap(([contender, { requests }]) =>
     Object.entries(requests ?? {}).map(([scenario, count]) => ({ contender, scenario, count })),
   );
   for (const { scenario } of counted) {
     const same = counted.filter((other) => other.scenario === scenario);
     if (new Set(same.map(({ count }) => count)).size === 1) continue;
-    return `requests an Echo differ (${scenario}): ${same.map(({ contender, count }) => `${contender} ${count}`).join('; ')}`;
+    const reason = `requests an Echo differ (${scenario}): ${same.map(({ contender, count }) => `${contender} ${count}`).join('; ')}`;
+    return areOursAlone(same) ? { failed: 'echoperator', reason } : { reason };
   }
   return undefined;
+}
+
+/** Whether the others agree, and ours differ. One other could be the one that is wrong. `unrecorded` is our operator too. */
+function areOursAlone(counted: readonly { readonly contender: string; readonly count: string }[]): boolean {
+  const ours = counted.find(({ contender }) => contender === 'echoperator');
+  const others = counted.filter(({ contender }) => contender !== 'echoperator' && contender !== 'unrecorded');
+  const [first] = others;
+  return (
+    ours !== undefined &&
+    others.length > 1 &&
+    first?.count !== ours.count &&
+    others.every(({ count }) => count === first?.count)
+  );
 }
 
 /** The figures that are printed after each turn. */
