@@ -1,12 +1,21 @@
 /** docs/benchmark.md and its plots, made of nothing but what a run has found. */
-import { type CurvePoint, contenders, curve, figure, judgedRounds, present } from './comparison.ts';
+import { type CurvePoint, contenders, curve, figure, judgedRounds, present, verdicts } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
 import { pacePercents, pacesOf } from './paces.ts';
 import { isWholeInside, isWholeOutside } from './plan.ts';
 import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
-import { barTable, besideTable, curveMeasures, curveTable, figureTable, ratioTable, table } from './report.ts';
+import {
+  barTable,
+  besideTable,
+  curveMeasures,
+  curveTable,
+  figureTable,
+  limitList,
+  ratioTable,
+  table,
+} from './report.ts';
 import type { Contender, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { median } from './statistics.ts';
@@ -31,8 +40,10 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     warning(results),
     '## What the project asks of itself',
     'The median of the ratios of each round, and an interval around it. A bar is met if the median meets it; the last column says ' +
-      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`.',
+      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`. ' +
+      'The last column is – where too few rounds leave the coverage below 95 %.',
     barTable(results),
+    limitList(verdicts(results)),
     '## What the API server leaves possible',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
