@@ -318,9 +318,10 @@ const method = ({ plan }: Results): string =>
   round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
   only reads.
 - The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
-  two operators is void. A round in which ours fails counts against it in every bar.
-- An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
-  burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
+  two operators is void. A round in which ours fails, or in which only ours differ, counts against it in every bar of the scenario.
+- An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
+  answer counts too. The wait ends when the bench's own watch has seen both its Job and its status.
+- A burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
   that a Job, a status or an Event.
 - ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the others. ${firstOf(
     plan.someRounds['controller-runtime-ryw'],
