@@ -316,7 +316,7 @@ const method = ({ plan }: Results): string =>
   bundle of the image, started with the image's own V8 flags.
 - In a round each has its turn on an API server and an etcd of its own, started afresh; every other round goes the other way
   round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
-  only reads.
+  only reads. After each filling one start is not counted, because the server still compacts and flushes then.
 - The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
   two operators is void. A round in which ours fails, or in which only ours differ, counts against it in every bar of the scenario.
 - An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
