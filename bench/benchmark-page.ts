@@ -1,12 +1,21 @@
 /** docs/benchmark.md and its plots, made of nothing but what a run has found. */
-import { type CurvePoint, contenders, curve, figure, judgedRounds, present } from './comparison.ts';
+import { type CurvePoint, contenders, curve, figure, judgedRounds, present, verdicts } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
 import { pacePercents, pacesOf } from './paces.ts';
 import { isWholeInside, isWholeOutside } from './plan.ts';
 import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
-import { barTable, besideTable, curveMeasures, curveTable, figureTable, ratioTable, table } from './report.ts';
+import {
+  barTable,
+  besideTable,
+  curveMeasures,
+  curveTable,
+  figureTable,
+  limitList,
+  ratioTable,
+  table,
+} from './report.ts';
 import type { Contender, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { median } from './statistics.ts';
@@ -31,8 +40,10 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     warning(results),
     '## What the project asks of itself',
     'The median of the ratios of each round, and an interval around it. A bar is met if the median meets it; the last column says ' +
-      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`.',
+      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`. ' +
+      'The last column is – where too few rounds leave the coverage below 95 %.',
     barTable(results),
+    limitList(verdicts(results)),
     '## What the API server leaves possible',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
@@ -305,16 +316,18 @@ const method = ({ plan }: Results): string =>
   bundle of the image, started with the image's own V8 flags.
 - In a round each has its turn on an API server and an etcd of its own, started afresh; every other round goes the other way
   round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
-  only reads.
+  only reads. After each filling one start is not counted, because the server still compacts and flushes then.
 - The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
-  two operators is void. A round in which ours fails counts against it in every bar.
-- An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
-  burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
+  two operators is void. A round in which ours fails, or in which only ours differ, counts against it in every bar of the scenario.
+- An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
+  answer counts too. The wait ends when the bench's own watch has seen both its Job and its status.
+- A burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
   that a Job, a status or an Event.
 - ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the others. ${firstOf(
     plan.someRounds['controller-runtime-ryw'],
   )}
   controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
+- \`unrecorded\` is our operator without its flight recorder. It takes part only in the bursts.
 - The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
 - As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
   leader election: their peers only write the Lease.

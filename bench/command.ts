@@ -1,4 +1,4 @@
-import { type BuiltName, onlyOnDemand, operatorNames } from './operators.ts';
+import { type BuiltName, operatorNames } from './operators.ts';
 
 /** What the arguments of the bench ask for. */
 export type Command =
@@ -25,15 +25,13 @@ export function commandOf(args: readonly string[]): Command {
       `got "${args.join(' ')}", takes operators (${operatorNames.join(', ')}), "outside", or "bundles BEFORE AFTER"`,
     );
   }
-  const isNamed = (name: BuiltName): boolean =>
-    args.length === 0 ? name !== onlyOnDemand : name === 'echoperator' || args.includes(name);
+  const isNamed = (name: BuiltName): boolean => args.length === 0 || name === 'echoperator' || args.includes(name);
   return { of: 'operators', names: operatorNames.filter(isNamed) };
 }
 
 /** Whether a run of it may be published. */
 export const isOfAll = (command: Command): boolean =>
   command.of === 'outside' ||
-  (command.of === 'operators' &&
-    operatorNames.every((name) => command.names.includes(name) === (name !== onlyOnDemand)));
+  (command.of === 'operators' && operatorNames.every((name) => command.names.includes(name)));
 
 const isOperator = (name: string): boolean => (operatorNames as readonly string[]).includes(name);

@@ -45,20 +45,26 @@ export async function burst(
   await forEachConcurrently(Array(count).keys(), create, writers);
 }
 
-/** Creates Echos at an even pace, independent of the server's response time. @param signal stops it early */
+/**
+ * Creates Echos at an even pace, independent of the server's response time.
+ *
+ * @param created called with each Echo when it exists, and with the time at which its creation was due, by `performance.now()`
+ * @param signal stops it early
+ */
 export async function steady(
   client: Client,
   prefix: string,
   { perSecond, count }: Pace,
-  created: (echo: Echo) => void,
+  created: (echo: Echo, dueAtMs: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
   const begun = performance.now();
   const creations: Promise<void>[] = [];
   for (let index = 0; index < count && !signal?.aborted; index++) {
-    const dueMs = begun + (index * 1000) / perSecond - performance.now();
-    if (dueMs > 0) await delay(dueMs);
-    const creation = client.create(Echo, echoNamed(nameOf(prefix, index))).then(created);
+    const dueAtMs = begun + (index * 1000) / perSecond;
+    const earlyMs = dueAtMs - performance.now();
+    if (earlyMs > 0) await delay(earlyMs);
+    const creation = client.create(Echo, echoNamed(nameOf(prefix, index))).then((echo) => created(echo, dueAtMs));
     // Awaited below, with all others.
     creation.catch(() => {});
     creations.push(creation);

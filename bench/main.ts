@@ -4,7 +4,7 @@
  *     node bench/main.ts                 at most 75 minutes
  *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         only our operator and the named ones
- *     node bench/main.ts unrecorded      our operator with and without its flight recorder
+ *     node bench/main.ts unrecorded      only our operator, with and without its flight recorder
  *     node bench/main.ts bundles BEFORE AFTER
  *                                        two bundles of our operator in turn, each a git revision or a folder with sources: about 15
  *                                        minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS

@@ -1,61 +1,124 @@
 /** Whether a smaller or a larger figure is better. */
 type Better = 'lower' | 'higher';
 
-/** All measures, with the title and the digits that the tables show. */
+/** What a round measures. */
+export type Scenario =
+  | 'load'
+  | 'long burst'
+  | 'cache'
+  | 'event cost'
+  | 'to Succeeded'
+  | 'handover'
+  | 'crash'
+  | 'lost node'
+  | 'idle group'
+  | 'rows'
+  | 'pets';
+
+interface About {
+  /** The scenario whose turns have the figure. */
+  readonly scenario: Scenario;
+  readonly title: string;
+  /** The decimal places that the tables show. */
+  readonly digits: number;
+  readonly better: Better;
+}
+
+/** All measures. */
 export const measures = {
-  echosPerSecond: { title: 'burst: Echos/s', digits: 0, better: 'higher' },
-  burstP50: { title: 'burst: p50 wait, ms', digits: 1, better: 'lower' },
-  burstP99: { title: 'burst: p99 wait, ms', digits: 0, better: 'lower' },
-  cpuPerEcho: { title: "burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
-  serverCpuPerEcho: { title: "burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
-  peakMemory: { title: 'burst: peak memory, MB', digits: 0, better: 'lower' },
-  peakAnonymous: { title: 'burst: peak anonymous memory, MB', digits: 0, better: 'lower' },
-  warmEchosPerSecond: { title: 'second burst: Echos/s', digits: 0, better: 'higher' },
-  warmCpuPerEcho: { title: "second burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
-  warmServerCpuPerEcho: { title: "second burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
-  resumedWatches: { title: 'bursts and paces: watches resumed', digits: 0, better: 'lower' },
-  longEchosPerSecond: { title: 'long burst: Echos/s', digits: 0, better: 'higher' },
-  longP50: { title: 'long burst: p50 wait, ms', digits: 1, better: 'lower' },
-  longP99: { title: 'long burst: p99 wait, ms', digits: 0, better: 'lower' },
-  longCpuPerEcho: { title: "long burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
-  longServerCpuPerEcho: { title: "long burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
-  longPeakMemory: { title: 'long burst: peak memory, MB', digits: 0, better: 'lower' },
-  longPeakAnonymous: { title: 'long burst: peak anonymous memory, MB', digits: 0, better: 'lower' },
-  longResumedWatches: { title: 'long burst: watches resumed', digits: 0, better: 'lower' },
-  pace30P50: { title: 'at 30 %: p50 wait, ms', digits: 1, better: 'lower' },
-  pace30P99: { title: 'at 30 %: p99 wait, ms', digits: 1, better: 'lower' },
-  pace60P50: { title: 'at 60 %: p50 wait, ms', digits: 1, better: 'lower' },
-  pace60P99: { title: 'at 60 %: p99 wait, ms', digits: 1, better: 'lower' },
-  pace90P50: { title: 'at 90 %: p50 wait, ms', digits: 1, better: 'lower' },
-  pace90P99: { title: 'at 90 %: p99 wait, ms', digits: 1, better: 'lower' },
-  idleMemory: { title: 'memory idle, MB', digits: 0, better: 'lower' },
-  idleAnonymous: { title: 'anonymous memory idle, MB', digits: 1, better: 'lower' },
-  cachedMemory: { title: 'memory with all cached, MB', digits: 0, better: 'lower' },
-  cachedAnonymous: { title: 'anonymous memory with all cached, MB', digits: 0, better: 'lower' },
-  start: { title: 'start to synced, ms', digits: 0, better: 'lower' },
-  eventCpu: { title: "an event: operator's CPU, µs", digits: 1, better: 'lower' },
-  statusWrites: { title: 'to Succeeded: status writes an Echo', digits: 2, better: 'lower' },
-  jobsPerSecond: { title: 'to Succeeded: Jobs/s', digits: 0, better: 'higher' },
-  lifecycleCpu: { title: "to Succeeded: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
-  idleLagP50: { title: 'to Succeeded: idle, p50 from Job to status, ms', digits: 1, better: 'lower' },
-  burstLagP50: { title: 'to Succeeded: burst, p50 from Job to status, ms', digits: 1, better: 'lower' },
-  burstLagP99: { title: 'to Succeeded: burst, p99 from Job to status, ms', digits: 1, better: 'lower' },
-  coldHandover: { title: 'cold standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
-  warmHandover: { title: 'warm standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
-  coldCrash: { title: 'cold standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
-  warmCrash: { title: 'warm standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
-  nodeLoss: { title: 'warm standby: lost node to first write, ms', digits: 0, better: 'lower' },
-  coldIdleRequests: { title: 'three idle, cold: requests an hour', digits: 0, better: 'lower' },
-  warmIdleRequests: { title: 'three idle, warm: requests an hour', digits: 0, better: 'lower' },
-  rowsSeconds: { title: 'PostgresWriters: s until all have rows', digits: 1, better: 'lower' },
-  rowsCpu: { title: 'PostgresWriters: CPU of everything, s', digits: 1, better: 'lower' },
-  rowStatements: { title: 'PostgresWriters: statements', digits: 0, better: 'lower' },
-  rowsDatabaseMs: { title: 'PostgresWriters: time in the database, ms', digits: 0, better: 'lower' },
-  rowsToCopy: { title: 'PostgresWriters: that ÷ one COPY', digits: 2, better: 'lower' },
-  rowsToInserts: { title: 'PostgresWriters: that ÷ one INSERT each', digits: 2, better: 'lower' },
-  petsPerSecond: { title: 'Pets/s', digits: 0, better: 'higher' },
-  petsCpu: { title: 'Pets: CPU of everything, s', digits: 1, better: 'lower' },
-} as const satisfies Readonly<Record<string, { title: string; digits: number; better: Better }>>;
+  echosPerSecond: { scenario: 'load', title: 'burst: Echos/s', digits: 0, better: 'higher' },
+  burstP50: { scenario: 'load', title: 'burst: p50 wait, ms', digits: 1, better: 'lower' },
+  burstP99: { scenario: 'load', title: 'burst: p99 wait, ms', digits: 0, better: 'lower' },
+  cpuPerEcho: { scenario: 'load', title: "burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
+  serverCpuPerEcho: { scenario: 'load', title: "burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
+  peakMemory: { scenario: 'load', title: 'burst: peak memory, MB', digits: 0, better: 'lower' },
+  peakAnonymous: { scenario: 'load', title: 'burst: peak anonymous memory, MB', digits: 0, better: 'lower' },
+  warmEchosPerSecond: { scenario: 'load', title: 'second burst: Echos/s', digits: 0, better: 'higher' },
+  warmCpuPerEcho: { scenario: 'load', title: "second burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
+  warmServerCpuPerEcho: {
+    scenario: 'load',
+    title: "second burst: API server's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  resumedWatches: { scenario: 'load', title: 'bursts and paces: watches resumed', digits: 0, better: 'lower' },
+  longEchosPerSecond: { scenario: 'long burst', title: 'long burst: Echos/s', digits: 0, better: 'higher' },
+  longP50: { scenario: 'long burst', title: 'long burst: p50 wait, ms', digits: 1, better: 'lower' },
+  longP99: { scenario: 'long burst', title: 'long burst: p99 wait, ms', digits: 0, better: 'lower' },
+  longCpuPerEcho: {
+    scenario: 'long burst',
+    title: "long burst: operator's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  longServerCpuPerEcho: {
+    scenario: 'long burst',
+    title: "long burst: API server's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  longPeakMemory: { scenario: 'long burst', title: 'long burst: peak memory, MB', digits: 0, better: 'lower' },
+  longPeakAnonymous: {
+    scenario: 'long burst',
+    title: 'long burst: peak anonymous memory, MB',
+    digits: 0,
+    better: 'lower',
+  },
+  longResumedWatches: { scenario: 'long burst', title: 'long burst: watches resumed', digits: 0, better: 'lower' },
+  pace30P50: { scenario: 'load', title: 'at 30 %: p50 wait, ms', digits: 1, better: 'lower' },
+  pace30P99: { scenario: 'load', title: 'at 30 %: p99 wait, ms', digits: 1, better: 'lower' },
+  pace60P50: { scenario: 'load', title: 'at 60 %: p50 wait, ms', digits: 1, better: 'lower' },
+  pace60P99: { scenario: 'load', title: 'at 60 %: p99 wait, ms', digits: 1, better: 'lower' },
+  pace90P50: { scenario: 'load', title: 'at 90 %: p50 wait, ms', digits: 1, better: 'lower' },
+  pace90P99: { scenario: 'load', title: 'at 90 %: p99 wait, ms', digits: 1, better: 'lower' },
+  idleMemory: { scenario: 'load', title: 'memory idle, MB', digits: 0, better: 'lower' },
+  idleAnonymous: { scenario: 'load', title: 'anonymous memory idle, MB', digits: 1, better: 'lower' },
+  cachedMemory: { scenario: 'cache', title: 'memory with all cached, MB', digits: 0, better: 'lower' },
+  cachedAnonymous: { scenario: 'cache', title: 'anonymous memory with all cached, MB', digits: 0, better: 'lower' },
+  start: { scenario: 'cache', title: 'start to synced, ms', digits: 0, better: 'lower' },
+  eventCpu: { scenario: 'event cost', title: "an event: operator's CPU, µs", digits: 1, better: 'lower' },
+  statusWrites: { scenario: 'to Succeeded', title: 'to Succeeded: status writes an Echo', digits: 2, better: 'lower' },
+  jobsPerSecond: { scenario: 'to Succeeded', title: 'to Succeeded: Jobs/s', digits: 0, better: 'higher' },
+  lifecycleCpu: {
+    scenario: 'to Succeeded',
+    title: "to Succeeded: operator's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  idleLagP50: {
+    scenario: 'to Succeeded',
+    title: 'to Succeeded: idle, p50 from Job to status, ms',
+    digits: 1,
+    better: 'lower',
+  },
+  burstLagP50: {
+    scenario: 'to Succeeded',
+    title: 'to Succeeded: burst, p50 from Job to status, ms',
+    digits: 1,
+    better: 'lower',
+  },
+  burstLagP99: {
+    scenario: 'to Succeeded',
+    title: 'to Succeeded: burst, p99 from Job to status, ms',
+    digits: 1,
+    better: 'lower',
+  },
+  coldHandover: { scenario: 'handover', title: 'cold standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
+  warmHandover: { scenario: 'handover', title: 'warm standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
+  coldCrash: { scenario: 'crash', title: 'cold standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
+  warmCrash: { scenario: 'crash', title: 'warm standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
+  nodeLoss: { scenario: 'lost node', title: 'warm standby: lost node to first write, ms', digits: 0, better: 'lower' },
+  coldIdleRequests: { scenario: 'idle group', title: 'three idle, cold: requests an hour', digits: 0, better: 'lower' },
+  warmIdleRequests: { scenario: 'idle group', title: 'three idle, warm: requests an hour', digits: 0, better: 'lower' },
+  rowsSeconds: { scenario: 'rows', title: 'PostgresWriters: s until all have rows', digits: 1, better: 'lower' },
+  rowsCpu: { scenario: 'rows', title: 'PostgresWriters: CPU of everything, s', digits: 1, better: 'lower' },
+  rowStatements: { scenario: 'rows', title: 'PostgresWriters: statements', digits: 0, better: 'lower' },
+  rowsDatabaseMs: { scenario: 'rows', title: 'PostgresWriters: time in the database, ms', digits: 0, better: 'lower' },
+  rowsToCopy: { scenario: 'rows', title: 'PostgresWriters: that ÷ one COPY', digits: 2, better: 'lower' },
+  rowsToInserts: { scenario: 'rows', title: 'PostgresWriters: that ÷ one INSERT each', digits: 2, better: 'lower' },
+  petsPerSecond: { scenario: 'pets', title: 'Pets/s', digits: 0, better: 'higher' },
+  petsCpu: { scenario: 'pets', title: 'Pets: CPU of everything, s', digits: 1, better: 'lower' },
+} as const satisfies Readonly<Record<string, About>>;
 
 export type Measure = keyof typeof measures;
 

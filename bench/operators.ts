@@ -18,9 +18,6 @@ export type BuiltName = (typeof operatorNames)[number];
 /** `before` is the other one of two compared bundles of our operator. */
 export type OperatorName = BuiltName | 'before';
 
-/** Takes part only if it is named: our operator without its flight recorder, whose cost the comparison shows. */
-export const onlyOnDemand: BuiltName = 'unrecorded';
-
 /** A compared operator, and how to start it. */
 export interface Operator {
   readonly name: OperatorName;
@@ -69,6 +66,7 @@ const build: Readonly<Record<BuiltName, Build>> = {
     command: [process.execPath, '--expose-gc', await clientNodePeer(folder)],
     environment: { NODE_ENV: 'production' },
   }),
+  // Our operator without its flight recorder: the comparison with it shows the recorder's cost.
   unrecorded: (folder) => bundled(repository, join(folder, 'unrecorded')),
 };
 

@@ -1,7 +1,18 @@
 /** The tables of the terminal and of the page. */
-import { curve, figure, judgedRounds, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
+import {
+  curve,
+  figure,
+  judgedRounds,
+  measureNames,
+  present,
+  ratio,
+  type Verdict,
+  verdicts,
+  withInterval,
+} from './comparison.ts';
 import { type Measure, measures } from './measurements.ts';
 import type { Contender, Results } from './results.ts';
+import { askedCoverage } from './statistics.ts';
 
 /** Returns all tables as Markdown with aligned columns. */
 export const report = (results: Results): string =>
@@ -74,10 +85,17 @@ export const barTable = (results: Results): string =>
       withInterval(estimate, digits),
       String(estimate.count),
       `${(estimate.coverage * 100).toFixed(1)} %`,
-      met ? 'met' : 'missed',
-      metAtWorseEnd ? 'met' : 'missed',
+      resultOf(met),
+      // The end of an interval with a lower coverage says little about the true median.
+      estimate.coverage < askedCoverage ? '–' : resultOf(metAtWorseEnd),
     ]),
   );
+
+const resultOf = (met: boolean): string => (met ? 'met' : 'missed');
+
+/** Returns what limits the figures of the missed bars, as a list; empty if nothing is known. */
+export const limitList = (found: readonly Verdict[]): string =>
+  found.flatMap(({ title, met, limit }) => (met || limit === undefined ? [] : [`- ${title}: ${limit}`])).join('\n');
 
 /** The measures that depend on the number of cached objects. */
 export const curveMeasures = ['eventCpu', 'cachedAnonymous', 'start'] as const satisfies readonly Measure[];

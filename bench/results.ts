@@ -1,7 +1,7 @@
 /** The results of a run, as saved in bench.json. The page is rendered from them. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Figures } from './measurements.ts';
+import type { Figures, Scenario } from './measurements.ts';
 import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
@@ -21,18 +21,7 @@ export interface Turn {
 
 /** The turns of all contenders that took part in a round. */
 export interface Round {
-  readonly scenario:
-    | 'load'
-    | 'long burst'
-    | 'cache'
-    | 'event cost'
-    | 'to Succeeded'
-    | 'handover'
-    | 'crash'
-    | 'lost node'
-    | 'idle group'
-    | 'rows'
-    | 'pets';
+  readonly scenario: Scenario;
   /** How many objects an operator cached: half of them Echos, half Jobs. Absent if the scenario does not vary it. */
   readonly objects?: number;
   readonly turns: Readonly<Partial<Record<Contender, Turn>>>;
@@ -40,11 +29,11 @@ export interface Round {
 
 /** A round that does not count, or another failure, with its reason. */
 export interface VoidRound {
-  readonly scenario: Round['scenario'] | 'restart';
+  readonly scenario: Scenario | 'restart';
   readonly objects?: number;
-  /** The turns before the failure. */
+  /** The turns before the failure, or all if their requests differ. */
   readonly turns: Round['turns'];
-  /** The contender whose turn failed; absent if the round is void for another reason. */
+  /** The contender whose turn failed, or whose requests alone differ; absent if the round is void for another reason. */
   readonly failed?: Contender;
   readonly reason: string;
 }

@@ -10,8 +10,8 @@ export interface Awaited {
 }
 
 /**
- * Measures how long Echos wait: from the reply to an Echo's creation until a watch of Jobs has delivered its Job and a watch of Echos its
- * status.
+ * Measures how long Echos wait: from the reply to an Echo's creation, or from an earlier time, until a watch of Jobs has delivered its Job
+ * and a watch of Echos its status.
  */
 export class Stopwatch {
   readonly #created = new Map<string, number>();
@@ -53,9 +53,9 @@ export class Stopwatch {
     );
   }
 
-  /** Call this when an Echo was created. */
-  created(name: string): void {
-    this.#created.set(name, performance.now());
+  /** Call this when an Echo was created. @param sinceMs when its wait began, by `performance.now()` */
+  created(name: string, sinceMs = performance.now()): void {
+    this.#created.set(name, sinceMs);
   }
 
   /** The number of created Echos. */

@@ -98,8 +98,9 @@ class Trial {
   }
 
   async steady(prefix: string, { perSecond, count }: Pace) {
-    await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }) =>
-      this.#stopwatch.created(metadata.name),
+    // From when it was due: a creation that the server delays would hide a wait.
+    await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }, dueAtMs) =>
+      this.#stopwatch.created(metadata.name, dueAtMs),
     );
     await this.#served(count);
     const waits = this.#stopwatch.waits(prefix);

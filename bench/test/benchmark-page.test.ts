@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { benchmarkPage, besidePage } from '../benchmark-page.ts';
+import { type Bar, verdicts } from '../comparison.ts';
 import { readPlan } from '../plan.ts';
+import { limitList } from '../report.ts';
 import type { Round } from '../results.ts';
 import { readResults } from '../results.ts';
 import { openElements } from './markup.ts';
@@ -41,9 +43,30 @@ test('the page shows exactly the plots that it returns', () => {
 test('the page shows the bound, the measured value and the result of each bar', () => {
   const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
   expect(rows).toEqual([
-    ['burst: Echos/s ÷ controller-runtime', '≥ 1.1', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', 'met'],
-    ['anonymous memory idle, MB', '≤ 20', '25.0 [25.0, 25.0]', '1', '0.0 %', 'missed', 'missed'],
+    ['burst: Echos/s ÷ controller-runtime', '≥ 1.1', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', '–'],
+    ['anonymous memory idle, MB', '≤ 20', '25.0 [25.0, 25.0]', '1', '0.0 %', 'missed', '–'],
   ]);
+});
+
+test('the page judges the worse end of an interval with enough rounds', () => {
+  const rows = tableAfter(pageOf(Array(6).fill(round)).markdown, '| bar').map((row) => Object.values(row).slice(-4));
+  expect(rows).toEqual([
+    ['6', '96.9 %', 'met', 'met'],
+    ['6', '96.9 %', 'missed', 'missed'],
+  ]);
+});
+
+test('a missed bar has its limit in a list, a met one has not', () => {
+  const limit = 'V8 takes 25 MB before the first object';
+  const bar: Bar = { measure: 'idleAnonymous', bound: { atMost: 20 }, limit };
+  const listed = (bars: readonly Bar[]) => limitList(verdicts(resultsOf([round]), bars));
+  expect(listed([bar])).toBe(`- anonymous memory idle, MB: ${limit}`);
+  expect(
+    listed([
+      { ...bar, bound: { atMost: 30 } },
+      { measure: 'burstP50', bound: { atMost: 1 } },
+    ]),
+  ).toBe('');
 });
 
 test("the page shows the API server's limit and how near each operator comes", () => {
@@ -77,7 +100,7 @@ test('the page compares the ends of leaders and describes them', () => {
       '1',
       '0.0 %',
       'met',
-      'met',
+      '–',
     ],
     [
       'cold standby: SIGKILL to first write, ms ÷ controller-runtime',
@@ -86,7 +109,7 @@ test('the page compares the ends of leaders and describes them', () => {
       '1',
       '0.0 %',
       'met',
-      'met',
+      '–',
     ],
   ]);
 });
@@ -122,9 +145,9 @@ describe('kinds outside the cluster', () => {
       ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
     ]);
     expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
-      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', 'met'],
-      ['PostgresWriters: statements', '≤ 40', '30 [30, 30]', '1', '0.0 %', 'met', 'met'],
-      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', '1', '0.0 %', 'missed', 'missed'],
+      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', '–'],
+      ['PostgresWriters: statements', '≤ 40', '30 [30, 30]', '1', '0.0 %', 'met', '–'],
+      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', '1', '0.0 %', 'missed', '–'],
     ]);
     expect(section).not.toContain('in a run of its own');
   });

@@ -13,6 +13,11 @@ test.each([{}, { QUICK: '1' }])('the judged number of objects is one of those th
   expect(cachedObjects).toEqual([...cachedObjects].sort((a, b) => a - b));
 });
 
+test.each([{}, { QUICK: '1' }])('the flight recorder is judged in all rounds of bursts: %p', (environment) => {
+  const { rounds, someRounds } = readPlan(environment);
+  expect(someRounds.unrecorded).toBe(rounds);
+});
+
 test('the usual run is published', () => {
   expect(readPlan({})).toMatchObject({ rounds: 6, burst: 2000, longBurst: 10_000, judgedObjects: 20_000 });
 });

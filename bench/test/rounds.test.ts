@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { pacesOf } from '../paces.ts';
-import type { Round, VoidRound } from '../results.ts';
+import type { Contender, Round, VoidRound } from '../results.ts';
 import { differenceOf, inOrder, type RoundsTaken, takeRound, takesPart } from '../rounds.ts';
 import { TurnError } from '../running-operator.ts';
 import { turn } from './results.ts';
@@ -82,8 +82,35 @@ describe('a round', () => {
 
   test('with different requests is void, and the reason names the contenders', () => {
     const more = { ...alike, '50/s': 'create jobs 1.002' };
-    expect(differenceOf({ echoperator: turn({}, { requests: alike }), 'kube-rs': turn({}, { requests: more }) })).toBe(
-      'requests an Echo differ (50/s): echoperator create jobs 1; kube-rs create jobs 1.002',
-    );
+    const turns = { echoperator: turn({}, { requests: alike }), 'kube-rs': turn({}, { requests: more }) };
+    expect(differenceOf(turns)).toEqual({
+      reason: 'requests an Echo differ (50/s): echoperator create jobs 1; kube-rs create jobs 1.002',
+    });
+  });
+
+  describe('with different requests', () => {
+    const takeWith = async (requests: Partial<Record<Contender, number>>) => {
+      const taken = new Taken();
+      const turns = (Object.keys(requests) as Contender[]).map((name) => {
+        const take = async () => turn({}, { requests: { burst: `create jobs ${requests[name]}` } });
+        return [name, take] as const;
+      });
+      await takeRound({ scenario: 'load' }, 'round 1', turns, taken);
+      return taken.voids.map(({ failed }) => failed);
+    };
+
+    test('is a failure of ours if the others agree', async () => {
+      expect(await takeWith({ echoperator: 2, 'controller-runtime': 1, 'kube-rs': 1 })).toEqual(['echoperator']);
+      expect(await takeWith({ echoperator: 2, 'kube-rs': 1, unrecorded: 2, ceiling: 1 })).toEqual(['echoperator']);
+    });
+
+    test('is no failure of ours if another is the odd one, or if there is only one other', async () => {
+      expect(await takeWith({ echoperator: 1, 'controller-runtime': 1, 'kube-rs': 2 })).toEqual([undefined]);
+      expect(await takeWith({ echoperator: 1, 'controller-runtime': 1, ceiling: 1, unrecorded: 2 })).toEqual([
+        undefined,
+      ]);
+      expect(await takeWith({ echoperator: 1, 'controller-runtime': 3, 'kube-rs': 2 })).toEqual([undefined]);
+      expect(await takeWith({ echoperator: 2, 'kube-rs': 1, unrecorded: 2 })).toEqual([undefined]);
+    });
   });
 });
