@@ -16,7 +16,8 @@ const defaultMaxBytes = 4 * 1024 * 1024;
 
 /**
  * Remembers the last reconciles of each key: why they ran, what they sent, how they ended. Bounded: the records of the key
- * that was reconciled least recently go first. Keeps names, reasons and codes, never values of objects or messages of errors.
+ * that was reconciled least recently go first, but not for a reconcile that sent nothing, of a key that has no record. Otherwise a resync
+ * of many objects would leave none that tells what was done. Keeps names, reasons and codes, never values of objects or messages of errors.
  */
 export class FlightRecorder implements OperatorObserver {
   readonly #controllers = new Map<string, RecordedController & { readonly keys: Map<string, RecordedKey> }>();
@@ -45,7 +46,8 @@ export class FlightRecorder implements OperatorObserver {
         recorded.filteredAtMs = performance.now();
       },
       started: (key, startedAtMs, queued, retries) => {
-        const recorded = keys.get(key) ?? this.#add(key, keys);
+        const recorded = keys.get(key) ?? new RecordedKey(key, keys, this.#log);
+        keys.set(key, recorded);
         recorded.running = new RecordedReconcile(recorded, startedAtMs, queued, retries);
         return recorded.running;
       },
@@ -55,8 +57,7 @@ export class FlightRecorder implements OperatorObserver {
   controllerRemoved(name: string): void {
     const removed = this.#controllers.get(name);
     this.#controllers.delete(name);
-    for (const recorded of removed?.keys.values() ?? []) this.#log.remove(recorded);
-    removed?.keys.clear();
+    for (const recorded of removed?.keys.values() ?? []) recorded.remove();
   }
 
   /** Explains an object. Undefined if no controller reconciles its kind. */
@@ -67,12 +68,5 @@ export class FlightRecorder implements OperatorObserver {
   /** Explains what the operator did in a namespace, as far as it remembers. Searches all records. */
   explainActivity(query: ActivityQuery): Activity {
     return explainActivity(this.#controllers.values(), query);
-  }
-
-  #add(key: string, keys: Map<string, RecordedKey>): RecordedKey {
-    const recorded = new RecordedKey(key, keys, this.#log);
-    keys.set(key, recorded);
-    this.#log.add(recorded);
-    return recorded;
   }
 }

@@ -46,6 +46,11 @@ export class RecordLog<Entry extends LogEntry & Linked<Entry>> {
     return this.#liveBytes + this.#heapBytes;
   }
 
+  /** Whether an entry can be added and written without others being dropped. @param maxBytes as in {@link write} */
+  hasRoomFor({ heapBytes }: Entry, maxBytes: number): boolean {
+    return this.#heapBytes + heapBytes <= this.#maxHeapBytes && this.#end + maxBytes <= this.#buffer.length;
+  }
+
   /** Adds an entry, which has no bytes yet. Others are dropped if it needs their room. */
   add(entry: Entry): void {
     this.#entries.push(entry);

@@ -32,6 +32,8 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly key: string;
   readonly keys: Map<string, RecordedKey>;
   readonly #log: RecordLog<RecordedKey>;
+  /** Whether it is in the log: some reconcile has ended. */
+  #isLogged = false;
   offset = 0;
   length = 0;
   running: RecordedReconcile | undefined;
@@ -80,10 +82,24 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     }
   }
 
+  /** Forgets all that is recorded. */
+  remove(): void {
+    if (this.#isLogged) this.#log.remove(this);
+    this.keys.delete(this.key);
+  }
+
   /** Replaces an alike reconcile, or else one that is too many. */
   #write(reconcile: RecordedReconcile): void {
     const text = textOf(reconcile);
     const maxBytes = this.length + headerBytes + Buffer.byteLength(text) + maxMeasuresBytes;
+    if (!this.#isLogged) {
+      if (isDull(reconcile) && !this.#log.hasRoomFor(this, maxBytes)) {
+        this.remove();
+        return;
+      }
+      this.#log.add(this);
+      this.#isLogged = true;
+    }
     this.#log.write(this, maxBytes, (buffer, start) => {
       const textAt = start + headerBytes;
       const measuresAt = textAt + buffer.write(text, textAt);

@@ -144,6 +144,19 @@ describe('the recorder keeps', () => {
     expect(explained('new-0')?.reconciles).toHaveLength(1);
   });
 
+  test('what was done, although many others are reconciled and nothing is done', () => {
+    const { recorder, start, end, reconcile, explained } = recording({ maxBytes: 20_000 });
+    reconcile('a');
+    for (let i = 0; i < 1000; i += 1) end(start(`dull-${i}`));
+    expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ name: 'part-of-a' }] }]);
+    expect(explained('dull-0')?.reconciles).toHaveLength(1);
+    expect(explained('dull-999')?.reconciles).toEqual([]);
+    // Not all of the room is theirs: what is done is recorded.
+    reconcile('dull-999');
+    expect(explained('dull-999')?.reconciles).toHaveLength(1);
+    expect(recorder.bytes).toBeLessThanOrEqual(20_000);
+  });
+
   test('the record of a reconcile that runs, although others need its bytes', () => {
     const { recorder, start, end, create, explained, reconcile } = recording(
       { maxBytes: 20_000 },
