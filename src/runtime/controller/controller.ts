@@ -1,9 +1,10 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { AnyInformer, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, Informer, InformerOptions } from '../cache/index.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
+import { differOnlyInStatus } from '../observability/field-paths.ts';
 import type {
   ControllerKeyState,
   ControllerObserver,
@@ -293,7 +294,7 @@ export class Controller<T extends KubeObject> {
       if (predicate === undefined || predicate(delta)) {
         if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
-      } else if (causes !== undefined) {
+      } else if (causes !== undefined && !isOfStatus(delta)) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
     });
@@ -494,6 +495,10 @@ interface ReconcileEnd {
   readonly outcome: ResultLabel;
   readonly failure?: FailureKind;
 }
+
+/** Most such changes are the operator's own. */
+const isOfStatus = (delta: Delta<KubeObject>): boolean =>
+  delta.type === 'modified' && differOnlyInStatus(delta.object, delta.previous);
 
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error

@@ -1,3 +1,5 @@
+import type { KubeObject } from '../kind/index.ts';
+
 /** How many paths are named. `…` stands for the others. */
 const maxPaths = 4;
 /** A path ends at this depth, at a list, and at a value. */
@@ -8,7 +10,8 @@ const fieldName = /^[\w-]{1,63}$/;
 const keyName = /^[\w./-]{1,253}$/;
 
 /** The server changes these with every write, or with every write of the spec. */
-const consequences = new Set(['metadata.resourceVersion', 'metadata.generation', 'metadata.managedFields']);
+const consequencesInMetadata = new Set(['resourceVersion', 'generation', 'managedFields']);
+const consequences = new Set([...consequencesInMetadata].map((name) => `metadata.${name}`));
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -21,6 +24,19 @@ export function changedPaths(object: object, previous: object): readonly string[
   const paths: string[] = [];
   compare(object as Members, previous as Members, '', 1, paths);
   return paths;
+}
+
+/** Whether two versions of an object differ at most in their status. As for {@link changedPaths}, equal parts must be one object. */
+export const differOnlyInStatus = (object: KubeObject, previous: KubeObject): boolean =>
+  areEqualExcept(parts, object, previous) && areEqualExcept(consequencesInMetadata, object.metadata, previous.metadata);
+
+const parts = new Set(['metadata', 'status']);
+
+function areEqualExcept(names: ReadonlySet<string>, value: object, previous: object): boolean {
+  const [members, before] = [value as Members, previous as Members];
+  for (const name in members) if (members[name] !== before[name] && !names.has(name)) return false;
+  for (const name in before) if (!(name in members) && !names.has(name)) return false;
+  return true;
 }
 
 /** The paths that a merge patch or a JSON patch sets, without their values. */

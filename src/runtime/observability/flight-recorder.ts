@@ -8,7 +8,7 @@ import {
   type RecordedController,
 } from './explanation.ts';
 import type { ControllerObserver, ObservedController, OperatorObserver } from './observer.ts';
-import { isOnlyStatus, RecordedReconcile } from './reconcile-record.ts';
+import { RecordedReconcile } from './reconcile-record.ts';
 import { RecordLog } from './record-log.ts';
 import { RecordedKey } from './recorded-key.ts';
 
@@ -41,7 +41,7 @@ export class FlightRecorder implements OperatorObserver {
     return {
       filtered: (key, cause) => {
         const recorded = keys.get(key);
-        if (recorded === undefined || (cause.type === 'delta' && isOnlyStatus(cause))) return;
+        if (recorded === undefined) return;
         recorded.filtered = cause;
         recorded.filteredAtMs = performance.now();
       },

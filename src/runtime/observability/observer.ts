@@ -87,7 +87,7 @@ export interface ReconcileTrace {
 
 /** Observes one controller. */
 export interface ControllerObserver {
-  /** The predicate of the controller's own kind has dropped a change. `cause.paths` says what changed. */
+  /** The predicate of the controller's own kind has dropped a change of more than the status. `cause.paths` says what changed. */
   filtered(key: string, cause: Cause): void;
   /** A reconcile starts. @param retries how many times the key has failed in a row before. */
   started(key: string, startedAtMs: number, queued: QueuedKey | undefined, retries: number): ReconcileTrace;

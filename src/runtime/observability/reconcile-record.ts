@@ -188,7 +188,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 
 const none: readonly Cause[] = [];
 
-/** Most such changes are the operator's own. An object that was added or deleted has no paths. */
+/** An object that was added or deleted has no paths. */
 export const isOnlyStatus = ({ paths }: DeltaCause): boolean => paths.every((path) => path.startsWith('status'));
 
 export const withoutTime = <Each extends Cause | undefined>(cause: Each): Each | RecordedCause =>

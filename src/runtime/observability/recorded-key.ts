@@ -21,12 +21,12 @@ const heapGrowth = 2;
 /** Two lengths and whether the reconcile was dull. */
 const headerBytes = 9;
 
-/** More than {@link measuresOf} needs: 9 numbers and one for each step, each of at most 14 characters. */
-const maxMeasuresBytes = (9 + maxSteps) * 16;
+/** Three times, six other numbers, and one for each step. */
+const maxMeasuresBytes = 3 * 8 + (6 + maxSteps) * 4;
 
 /**
- * What is recorded of one key. Each reconcile that has ended is a record in the log, the newest first. A record is the lengths of two JSON
- * texts, whether the reconcile was dull, and the texts: what all alike reconciles have in common, and the numbers of this one.
+ * What is recorded of one key. Each reconcile that has ended is a record in the log, the newest first. A record is the lengths of its two
+ * parts, whether the reconcile was dull, and the parts: a JSON text of what all alike reconciles have in common, and the numbers of this one.
  */
 export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly key: string;
@@ -67,7 +67,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     const bytes = this.#log.bytesOf(this);
     return locateRecords(bytes, 0, bytes.length)
       .map((at) => ({ at, measures: measuresIn(bytes, at) }))
-      .filter(({ measures: [startedAtMs] }) => startedAtMs >= fromMs)
+      .filter(({ measures }) => measures.startedAtMs >= fromMs)
       .map(({ at, measures }) => readReconcile(textIn(bytes, at), measures))
       .reverse();
   }
@@ -106,7 +106,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
       const records = locateRecords(buffer, this.offset, this.offset + this.length);
       const alike = records.find((each) => buffer.compare(buffer, each.text, each.measures, textAt, measuresAt) === 0);
       const earlier = alike === undefined ? undefined : measuresIn(buffer, alike);
-      let end = measuresAt + buffer.write(measuresOf(reconcile, earlier), measuresAt, 'latin1');
+      let end = writeMeasures(buffer, measuresAt, reconcile, earlier);
       buffer.writeUInt32LE(measuresAt - textAt, start);
       buffer.writeUInt32LE(end - measuresAt, start + 4);
       buffer.writeUInt8(isDull(reconcile) ? 1 : 0, start + 8);
@@ -164,19 +164,19 @@ interface CommonText extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reaso
     | undefined;
 }
 
-/** The numbers in which alike reconciles differ. JSON has null instead of undefined. */
-type Measures = readonly [
-  startedAtMs: number,
-  firstStartedAtMs: number,
-  count: number,
-  retries: number,
-  furtherAdds: number,
-  waitedMs: number,
-  deferredMs: number | null | undefined,
-  ms: number | null | undefined,
-  nextInMs: number | null | undefined,
-  ...stepMs: (number | null | undefined)[],
-];
+/** The numbers in which alike reconciles differ. */
+type Measures = Pick<
+  ReconcileRecord,
+  | 'startedAtMs'
+  | 'firstStartedAtMs'
+  | 'nextAtMs'
+  | 'count'
+  | 'retries'
+  | 'furtherAdds'
+  | 'waitedMs'
+  | 'deferredMs'
+  | 'ms'
+> & { readonly stepMs: readonly (number | undefined)[] };
 
 function textOf({
   cause,
@@ -207,38 +207,29 @@ function textOf({
 }
 
 /** @param earlier those of an alike reconcile, for which the record stands too */
-function measuresOf(reconcile: RecordedReconcile, earlier: Measures | undefined): string {
-  const { startedAtMs, retries, furtherAdds, waitedMs, deferredMs, ms, nextAtMs, steps } = reconcile;
-  const [, firstStartedAtMs = startedAtMs, count = 0] = earlier ?? [];
-  const measures: Measures = [
-    roundedDown(startedAtMs),
-    roundedDown(firstStartedAtMs),
-    count + 1,
-    retries,
-    furtherAdds,
-    rounded(waitedMs),
-    rounded(deferredMs),
-    rounded(ms),
-    rounded(nextAtMs === undefined ? undefined : nextAtMs - roundedDown(startedAtMs)),
-    ...steps.map((step) => rounded(step.ms)),
-  ];
-  return JSON.stringify(measures);
+function writeMeasures(
+  buffer: Buffer,
+  at: number,
+  { startedAtMs, nextAtMs, retries, furtherAdds, waitedMs, deferredMs, ms, steps }: RecordedReconcile,
+  earlier: Measures | undefined,
+): number {
+  const { firstStartedAtMs = startedAtMs, count = 0 } = earlier ?? {};
+  let end = at;
+  for (const time of [startedAtMs, firstStartedAtMs, nextAtMs]) end = buffer.writeDoubleLE(time ?? Number.NaN, end);
+  for (const each of [count + 1, retries, furtherAdds, waitedMs, deferredMs, ms])
+    end = buffer.writeFloatLE(each ?? Number.NaN, end);
+  for (const step of steps) end = buffer.writeFloatLE(step.ms ?? Number.NaN, end);
+  return end;
 }
 
 function readReconcile(
   { furtherCauses = [], steps = [], furtherSteps = 0, ...text }: CommonText,
-  [startedAtMs, firstStartedAtMs, count, retries, furtherAdds, waitedMs, deferredMs, ms, nextInMs, ...stepMs]: Measures,
+  { stepMs, ...measures }: Measures,
 ): ReconcileRecord {
   return {
     ...text,
-    startedAtMs,
-    firstStartedAtMs,
-    count,
-    retries,
+    ...measures,
     furtherCauses,
-    furtherAdds,
-    waitedMs,
-    deferredMs: deferredMs ?? undefined,
     steps: steps.map(([verb, kind, code, name, subresource, paths], index) => ({
       verb,
       kind,
@@ -246,26 +237,36 @@ function readReconcile(
       name: name ?? undefined,
       subresource: subresource ?? undefined,
       paths: paths ?? undefined,
-      ms: stepMs[index] ?? undefined,
+      ms: stepMs[index],
     })),
     furtherSteps,
-    ms: ms ?? undefined,
-    nextAtMs: nextInMs == null ? undefined : startedAtMs + nextInMs,
   };
 }
 
 const textIn = (buffer: Buffer, { text, measures }: RecordPosition): CommonText =>
   JSON.parse(buffer.toString('utf8', text, measures)) as CommonText;
 
-const measuresIn = (buffer: Buffer, { measures, end }: RecordPosition): Measures =>
-  JSON.parse(buffer.toString('latin1', measures, end)) as Measures;
+function measuresIn(buffer: Buffer, { measures, end }: RecordPosition): Measures {
+  const timeAt = (index: number): number => buffer.readDoubleLE(measures + index * 8);
+  const others: number[] = [];
+  for (let at = measures + 3 * 8; at < end; at += 4) others.push(rounded(buffer.readFloatLE(at)));
+  const [count = 0, retries = 0, furtherAdds = 0, waitedMs = 0, deferredMs, ms, ...stepMs] = others;
+  return {
+    startedAtMs: timeAt(0),
+    firstStartedAtMs: timeAt(1),
+    nextAtMs: present(timeAt(2)),
+    count,
+    retries,
+    furtherAdds,
+    waitedMs,
+    deferredMs: present(deferredMs),
+    ms: present(ms),
+    stepMs: stepMs.map(present),
+  };
+}
 
-/** Rounded to the nearest, a time could be later than now. */
-const roundedDown = (atMs: number): number => Math.floor(atMs * 10) / 10;
+/** NaN stands for undefined. */
+const present = (value: number | undefined): number | undefined => (Number.isNaN(value) ? undefined : value);
 
 /** To what an explanation shows. */
-function rounded(ms: number): number;
-function rounded(ms: number | undefined): number | undefined;
-function rounded(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : Math.round(ms * 10) / 10;
-}
+const rounded = (value: number): number => Math.round(value * 10) / 10;

@@ -222,7 +222,7 @@ test('a refusal is recorded with its code, its quota and the retry', async () =>
   expect(explained()?.now).toMatch(/^waits for retry 1, in [56]\d\.\d s$/);
 });
 
-test('a change that the predicate drops is recorded with the fields that changed', async () => {
+test('a change that the predicate drops is recorded with the fields that changed, but not one of the status', async () => {
   managed.manager.controller(Widget, {
     predicate: (delta) => delta.type !== 'modified',
     reconcile: async () => done,
@@ -232,6 +232,10 @@ test('a change that the predicate drops is recorded with the fields that changed
   await ended(1);
   stream.send('MODIFIED', stored('a', '11', { annotations: { note: 'x' } }));
   await eventually('the change is recorded', async () => explained()?.ignored !== undefined);
+  stream.send('MODIFIED', { ...stored('a', '12', { annotations: { note: 'x' } }), status: { size: 1 } });
+  stream.send('ADDED', stored('b', '13'));
+  const ofB = () => recorder.explain({ kind: 'widget', namespace: 'default', name: 'b' });
+  await eventually('the later event is handled', async () => ofB()?.total === 1);
   expect(explained()?.ignored?.change).toBe(
     'Widget modified (metadata.annotations.note); the predicate of the controller drops such changes',
   );

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { changedPaths, patchedPaths } from '../../../../src/runtime/observability/field-paths.ts';
+import { changedPaths, differOnlyInStatus, patchedPaths } from '../../../../src/runtime/observability/field-paths.ts';
+import { stored } from '../../../../testkit/widgets.ts';
 
 const shared = [1];
 
@@ -25,6 +26,22 @@ describe('the paths of a change', () => {
   ])('%s', (_, object, previous, paths) => {
     expect(changedPaths(object, previous)).toEqual(paths);
   });
+});
+
+test.each([
+  ['differ only in their status', { status: {} }, {}, true],
+  ['do not differ', {}, {}, true],
+  ['differ in their labels', { status: {} }, { labels: { app: 'a' } }, false],
+  ['differ in their spec', { spec: {} }, {}, false],
+])('two versions %s', (_, top, ofMetadata, isOnlyStatus) => {
+  const before = { ...stored('a', '1', { generation: 1 }), spec: shared };
+  const after = {
+    ...before,
+    ...top,
+    metadata: { ...before.metadata, resourceVersion: '2', generation: 2, ...ofMetadata },
+  };
+  expect([differOnlyInStatus(after, before), differOnlyInStatus(before, after)]).toEqual([isOnlyStatus, isOnlyStatus]);
+  expect([...changedPaths(after, before)].every((path) => path.startsWith('status'))).toBe(isOnlyStatus);
 });
 
 describe('the paths of a patch', () => {

@@ -403,13 +403,12 @@ describe('an explanation', () => {
     expect(told('a')).toContain(text);
   });
 
-  test('tells a change that the predicate dropped, but not one of the status alone', () => {
+  test('tells a change that the predicate dropped', () => {
     const { observer, reconcile, explained } = recording();
     const change = (...paths: readonly string[]) =>
       ({ type: 'delta', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
     reconcile('a');
     observer.filtered('default/a', change('metadata.annotations'));
-    observer.filtered('default/a', change('status'));
     expect(explained('a')?.ignored?.change).toBe(
       'Widget modified (metadata.annotations); the predicate generationChanged drops such changes',
     );
