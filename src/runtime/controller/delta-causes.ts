@@ -45,22 +45,21 @@ export class DeltaCauses {
  * (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
  */
 function writersOf(owners: readonly FieldOwner[], paths: readonly string[]): string | undefined {
-  const changed = paths.map(segmentsOf);
   let last = '';
-  const managers = new Set<string>();
-  for (const { manager, time = '', fieldsV1 } of owners) {
-    if (manager === undefined || time < last || !changed.some((names) => owns(fieldsV1, names))) continue;
-    if (time > last) managers.clear();
+  let managers: readonly string[] = [];
+  // Backwards, because the API server sorts each manager's entry behind the older ones.
+  for (const { manager, time = '', fieldsV1 } of owners.toReversed()) {
+    if (manager === undefined || time < last || !paths.some((path) => owns(fieldsV1, path))) continue;
+    managers = time > last ? [manager] : [...new Set([manager, ...managers])];
     last = time;
-    managers.add(manager);
   }
-  return managers.size === 0 ? undefined : [...managers].join(' or ');
+  return managers.length === 0 ? undefined : managers.join(' or ');
 }
 
 /** Whether these are fields of a manager that owns the field or a part of it. */
-function owns(fields: unknown, names: readonly string[]): boolean {
+function owns(fields: unknown, path: string): boolean {
   let owned = fields;
-  for (const name of names) {
+  for (const name of segmentsOf(path)) {
     if (typeof owned !== 'object' || owned === null) return false;
     const members = owned as Readonly<Record<string, unknown>>;
     owned = members[`f:${name}`];

@@ -9,9 +9,8 @@ const maxDepth = 5;
 const fieldName = /^[\w-]{1,63}$/;
 const keyName = /^[\w./-]{1,253}$/;
 
-/** The server changes these with every write, or with every write of the spec. */
-const consequencesInMetadata = new Set(['resourceVersion', 'generation', 'managedFields']);
-const consequences = new Set([...consequencesInMetadata].map((name) => `metadata.${name}`));
+/** The server changes these members of the metadata with every write, or with every write of the spec. */
+const consequences = new Set(['resourceVersion', 'generation', 'managedFields']);
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -28,7 +27,7 @@ export function changedPaths(object: object, previous: object): readonly string[
 
 /** Whether two versions of an object differ at most in their status. As for {@link changedPaths}, equal parts must be one object. */
 export const differOnlyInStatus = (object: KubeObject, previous: KubeObject): boolean =>
-  areEqualExcept(parts, object, previous) && areEqualExcept(consequencesInMetadata, object.metadata, previous.metadata);
+  areEqualExcept(parts, object, previous) && areEqualExcept(consequences, object.metadata, previous.metadata);
 
 const parts = new Set(['metadata', 'status']);
 
@@ -59,8 +58,9 @@ const unescaped = (segment: string): string => segment.replaceAll('~1', '/').rep
 
 function compare(value: Members, previous: Members, path: string, depth: number, paths: string[]): void {
   for (const name in value) {
-    const [member, before] = [value[name], previous[name]];
-    if (member === before) continue;
+    const member = value[name];
+    const before = previous[name];
+    if (member === before || (path === 'metadata' && consequences.has(name))) continue;
     const memberAt = memberPath(path, name);
     // An empty map has no member that could be told instead.
     const hasMembers = isMembers(member) && (isMembers(before) || Object.keys(member).length > 0);
@@ -68,14 +68,16 @@ function compare(value: Members, previous: Members, path: string, depth: number,
     else add(paths, memberAt);
     if (paths.length > maxPaths) return;
   }
-  for (const name in previous) if (!(name in value)) add(paths, memberPath(path, name));
+  for (const name in previous) {
+    if (!(name in value) && !(path === 'metadata' && consequences.has(name))) add(paths, memberPath(path, name));
+  }
 }
 
 const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function add(paths: string[], path: string): void {
-  if (consequences.has(path) || paths.length > maxPaths) return;
+  if (paths.length > maxPaths) return;
   paths.push(paths.length < maxPaths ? path : '…');
 }
 
