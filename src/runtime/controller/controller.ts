@@ -294,7 +294,7 @@ export class Controller<T extends KubeObject> {
       if (predicate === undefined || predicate(delta)) {
         if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
-      } else if (causes !== undefined && !isOfStatus(delta)) {
+      } else if (causes !== undefined && changesMoreThanStatus(delta)) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
     });
@@ -496,9 +496,9 @@ interface ReconcileEnd {
   readonly failure?: FailureKind;
 }
 
-/** Most such changes are the operator's own. */
-const isOfStatus = (delta: Delta<KubeObject>): boolean =>
-  delta.type === 'modified' && differOnlyInStatus(delta.object, delta.previous);
+/** Most changes of the status alone are the operator's own. */
+const changesMoreThanStatus = (delta: Delta<KubeObject>): boolean =>
+  delta.type === 'modified' && !differOnlyInStatus(delta.object, delta.previous);
 
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error

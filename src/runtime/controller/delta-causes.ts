@@ -23,7 +23,7 @@ export class DeltaCauses {
   of(delta: Delta<KubeObject>, origin: DeltaOrigin): DeltaCause {
     if (delta.type !== 'modified') return this.#cause({ change: delta.type, origin, paths: [], by: undefined });
     const paths = changedPaths(delta.object, delta.previous);
-    const by = writersOf(this.#fieldOwnersOf(delta.object), paths);
+    const by = isDeletion(delta) ? undefined : writersOf(this.#fieldOwnersOf(delta.object), paths);
     return this.#cause({ change: 'modified', origin, paths, by });
   }
 
@@ -38,16 +38,19 @@ export class DeltaCauses {
   }
 }
 
+/** The API server then changes the metadata itself. No managedFields tell who asked for it. */
+const isDeletion = ({ object, previous }: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
+  object.metadata.deletionTimestamp !== undefined && previous.metadata.deletionTimestamp === undefined;
+
 /**
  * Who changed these fields: of the field managers that own one of them, those that wrote last. Times are whole seconds, so there may be
- * several. Undefined if nobody owns one. The API server then changed it itself, as when it sets `metadata.deletionTimestamp`, or it was
- * removed, which leaves the entries of all managers as they were
+ * several. Of a list it is who wrote one of its items last. Undefined if nobody owns one: who removes a field owns no part of it
  * (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
  */
 function writersOf(owners: readonly FieldOwner[], paths: readonly string[]): string | undefined {
   let last = '';
   let managers: readonly string[] = [];
-  // Backwards, because the API server sorts each manager's entry behind the older ones.
+  // Backwards, because the API server sorts the entries of updates by their time, and the newest settles most questions.
   for (const { manager, time = '', fieldsV1 } of owners.toReversed()) {
     if (manager === undefined || time < last || !paths.some((path) => owns(fieldsV1, path))) continue;
     managers = time > last ? [manager] : [...new Set([manager, ...managers])];

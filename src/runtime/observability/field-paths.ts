@@ -27,9 +27,10 @@ export function changedPaths(object: object, previous: object): readonly string[
 
 /** Whether two versions of an object differ at most in their status. As for {@link changedPaths}, equal parts must be one object. */
 export const differOnlyInStatus = (object: KubeObject, previous: KubeObject): boolean =>
-  areEqualExcept(parts, object, previous) && areEqualExcept(consequences, object.metadata, previous.metadata);
+  areEqualExcept(comparedElsewhere, object, previous) &&
+  areEqualExcept(consequences, object.metadata, previous.metadata);
 
-const parts = new Set(['metadata', 'status']);
+const comparedElsewhere = new Set(['metadata', 'status']);
 
 function areEqualExcept(names: ReadonlySet<string>, value: object, previous: object): boolean {
   const [members, before] = [value as Members, previous as Members];

@@ -48,7 +48,11 @@ test('a reconcile is recorded with the event that caused it', async () => {
 });
 
 test.each([
-  ['no field manager, if the API server itself changed it', { deletionTimestamp: '2026-01-01T00:00:09Z' }, undefined],
+  [
+    'no field manager, if the API server itself changed it',
+    { deletionTimestamp: '2026-01-01T00:00:09Z', finalizers: ['mmontes.io/a', 'foregroundDeletion'] },
+    undefined,
+  ],
   ['no field manager, if the changed field was removed', { annotations: {} }, undefined],
   ['each that wrote one of its fields in the last second', { labels: { size: '2' } }, 'edit or scale'],
   ['the one that wrote a part of an atomic map', { annotations: { 'example.com/note': '2' } }, 'annotate'],
