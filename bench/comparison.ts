@@ -36,33 +36,89 @@ const kubeRs = ['kube-rs'] as const;
 /** Ratios to it are the cost of the flight recorder. */
 const unrecorded = ['unrecorded'] as const;
 
+const sharedProcessors =
+  'the API server, etcd, the writers and the operator share two processors, which the burst keeps busy: the rate is what all of them need ' +
+  'for an Echo. That of `ceiling`, with no operator, is the most that any could reach.';
+
+const mostlyNotOurCode =
+  'by a profile of three bursts, 41 % of the main thread is undici, TLS and the streams of Node, 20 % the garbage of all, 14 % JSON, and ' +
+  '24 % the code of the project. Without any of the latter the ratio would be a quarter lower.';
+
+const recorderByProfile =
+  'a profile gives 4 %: two fifths of it write the records, a quarter finds the changed fields and their owners, the rest is thin. ' +
+  'An Echo is reconciled three times, and each record has its cause, requests and outcome.';
+
 /** The project's goals. A bar is met if the median meets it. */
 const projectBars: readonly Bar[] = [
-  { measure: 'echosPerSecond', peers: kubeRs, bound: { atLeast: 0.97 } },
-  { measure: 'echosPerSecond', peers: controllerRuntime, bound: { atLeast: 1.1 } },
-  { measure: 'cpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 } },
-  { measure: 'warmCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 } },
-  { measure: 'longCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.65 } },
-  { measure: 'longCpuPerEcho', peers: kubeRs, bound: { atMost: 1.1 } },
-  { measure: 'serverCpuPerEcho', peers: controllerRuntime, bound: { atMost: 1 } },
-  { measure: 'idleAnonymous', bound: { atMost: 20 } },
+  { measure: 'echosPerSecond', peers: kubeRs, bound: { atLeast: 0.97 }, limit: sharedProcessors },
+  { measure: 'echosPerSecond', peers: controllerRuntime, bound: { atLeast: 1.1 }, limit: sharedProcessors },
+  { measure: 'cpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 }, limit: mostlyNotOurCode },
+  { measure: 'warmCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 }, limit: mostlyNotOurCode },
+  { measure: 'longCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.65 }, limit: mostlyNotOurCode },
+  {
+    measure: 'longCpuPerEcho',
+    peers: kubeRs,
+    bound: { atMost: 1.1 },
+    limit:
+      'an HTTP client of our own took 0.88 of the CPU, and would meet it. A well-kept library is worth more than that.',
+  },
+  {
+    measure: 'serverCpuPerEcho',
+    peers: controllerRuntime,
+    bound: { atMost: 1 },
+    limit: 'the requests are equal, and so is their CPU within the noise of the rounds.',
+  },
+  {
+    measure: 'idleAnonymous',
+    bound: { atMost: 20 },
+    limit:
+      'Node alone has 8 MB, and 25 MB with undici, TLS and pino loaded whole. What is above 8 MB is mostly their code and its data.',
+  },
   { measure: 'peakAnonymous', peers: controllerRuntime, bound: { atMost: 2 } },
   { measure: 'peakAnonymous', peers: kubeRs, bound: { atMost: 2 } },
   { measure: 'longPeakAnonymous', peers: controllerRuntime, bound: { atMost: 0.8 } },
-  { measure: 'pace60P99', peers: [...controllerRuntime, ...kubeRs], bound: { atMost: 1 } },
-  { measure: 'start', peers: controllerRuntime, bound: { atMost: 1 } },
-  { measure: 'statusWrites', bound: { atMost: 2.1 } },
-  { measure: 'cachedMemory', peers: controllerRuntime, bound: { atMost: 0.8 } },
+  {
+    measure: 'pace60P99',
+    peers: [...controllerRuntime, ...kubeRs],
+    bound: { atMost: 1 },
+    limit:
+      'the lower of two noisy figures is below the median of either, so that three equal operators would all miss it. For the ratio to each peer see all figures.',
+  },
+  {
+    measure: 'start',
+    peers: controllerRuntime,
+    bound: { atMost: 1 },
+    limit:
+      'Node and the bundle take 0.2 s to start, which shows in the curve at 1,000 objects; with 50,000 objects it is lost in the lists.',
+  },
+  {
+    measure: 'statusWrites',
+    bound: { atMost: 2.1 },
+    limit:
+      'Pending, Running and Succeeded are more than a second apart, and no longer may a status wait. Putting off writes brought 2.96.',
+  },
+  {
+    measure: 'cachedMemory',
+    peers: controllerRuntime,
+    bound: { atMost: 0.8 },
+    limit:
+      'about 45 MB are pages of the binary of Node, which processes share. Anonymous memory, without them, is in all figures.',
+  },
   { measure: 'coldHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
   { measure: 'warmHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
   { measure: 'coldCrash', peers: controllerRuntime, bound: { atMost: 0.3 } },
   { measure: 'warmCrash', peers: controllerRuntime, bound: { atMost: 0.3 } },
   { measure: 'coldIdleRequests', peers: controllerRuntime, bound: { atMost: 1 } },
   { measure: 'warmIdleRequests', peers: controllerRuntime, bound: { atMost: 1 } },
-  { measure: 'cpuPerEcho', peers: unrecorded, bound: { atMost: 1.02 } },
-  { measure: 'warmCpuPerEcho', peers: unrecorded, bound: { atMost: 1.02 } },
+  { measure: 'cpuPerEcho', peers: unrecorded, bound: { atMost: 1.02 }, limit: recorderByProfile },
+  { measure: 'warmCpuPerEcho', peers: unrecorded, bound: { atMost: 1.02 }, limit: recorderByProfile },
   // 4 MB of about 66.
-  { measure: 'peakAnonymous', peers: unrecorded, bound: { atMost: 1.06 } },
+  {
+    measure: 'peakAnonymous',
+    peers: unrecorded,
+    bound: { atMost: 1.06 },
+    limit: 'the records take their 4 MB; the peak depends on when V8 collects garbage, and varies by more than that.',
+  },
   { measure: 'rowsSeconds', peers: ['ceiling'], bound: { atMost: 1.2 } },
   // Twice as many as if each wrote 100 of the 2000 rows.
   { measure: 'rowStatements', bound: { atMost: 40 } },
