@@ -104,7 +104,7 @@ const scenarios: readonly Scenario[] = [
       `16 writers create ${plan.burst} Echos as fast as they can. Then as many again, for an operator whose code is compiled and whose caches
 have grown: the second burst.
 
-The p99 of kube-rs is about as long as the burst, because its work queue has no order. While all workers are busy, kube-rs's scheduler
+The p99 of kube-rs is most of the burst's length, because its work queue has no order. While all workers are busy, kube-rs's scheduler
 holds due keys in a hash set (\`kube-runtime/src/scheduler.rs\`) and takes the next one in the set's order, which is not that of arrival:
 a few keys wait until the set is empty. Without a limit of concurrent reconciles it holds no key, and these waits are gone.`,
     measures: [
