@@ -41,8 +41,8 @@ const sharedProcessors =
   'for an Echo. The bound is close to the rate of `ceiling`, which has no operator at all.';
 
 const mostlyNotOurCode =
-  'by a profile of three bursts, 41 % of the main thread is undici, TLS and the streams of Node, 20 % the garbage of all, 14 % JSON, and ' +
-  '24 % the code of the project. Without any of the latter the ratio would be about a fifth lower.';
+  'by a profile of three bursts, 41 % of the main thread is undici, TLS and the streams of Node, 20 % garbage collection, 14 % JSON, and ' +
+  '24 % the code of the project. Without that code the ratio would be about a fifth lower.';
 
 const recorderByProfile =
   'a profile gives 4 %, of which two fifths write the records, a quarter finds the changed fields and their owners and the rest is thin. ' +
@@ -60,13 +60,13 @@ const projectBars: readonly Bar[] = [
     peers: kubeRs,
     bound: { atMost: 1.1 },
     limit:
-      'an HTTP client of our own took 0.88 of the CPU, and would meet it, with 660 lines to maintain instead of a library.',
+      'an HTTP client of our own took 0.88 of the CPU, and would meet it, but it was 660 lines to maintain in place of a library.',
   },
   {
     measure: 'serverCpuPerEcho',
     peers: controllerRuntime,
     bound: { atMost: 1 },
-    limit: 'the writes an Echo are equal, and the interval includes 1.',
+    limit: 'each operator sends the same writes for an Echo: a round in which they differ is void.',
   },
   {
     measure: 'idleAnonymous',
@@ -88,20 +88,19 @@ const projectBars: readonly Bar[] = [
     measure: 'start',
     peers: controllerRuntime,
     bound: { atMost: 1 },
-    limit:
-      'Node and the bundle take 0.2 s to start, which shows in the curve at 1,000 objects. At 20,000 the interval includes 1.',
+    limit: 'Node and the bundle take 0.2 s to start, which the curve shows at 1,000 objects.',
   },
   {
     measure: 'statusWrites',
     bound: { atMost: 2.1 },
     limit:
-      'Pending, Running and Succeeded are more than a second apart, and no longer may a status wait. Putting off writes brought 2.96.',
+      'Pending, Running and Succeeded are more than a second apart, and a status may wait no longer than that. Putting off writes brought 2.96.',
   },
   {
     measure: 'cachedMemory',
     peers: controllerRuntime,
     bound: { atMost: 0.8 },
-    limit: 'about 45 MB of the 58 MB that are not anonymous are pages of the binary of Node, which processes share.',
+    limit: 'about 45 MB are pages of the binary of Node, which processes share.',
   },
   { measure: 'coldHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
   { measure: 'warmHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
