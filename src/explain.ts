@@ -71,7 +71,8 @@ function parse(args: readonly string[]): ExplainArguments {
   const { namespace, since, json, follow } = values;
   if (since !== undefined) {
     const withinSeconds = Number(since);
-    if (positionals.length > 0 || !(withinSeconds > 0)) throw new ExplainUsageError(`explain: ${usage}`);
+    if (positionals.length > 0 || !(withinSeconds > 0 && Number.isFinite(withinSeconds)))
+      throw new ExplainUsageError(`explain: ${usage}`);
     return { query: { ...(namespace !== undefined && { namespace }), withinSeconds }, json, follow };
   }
   const [kind = '', name = '', ...further] = positionals.length === 1 ? (positionals[0]?.split('/') ?? []) : [];

@@ -168,6 +168,7 @@ describe('explain', () => {
     [['echo/a', 'echo/b']],
     [['echo/a', '--nosuch']],
     [['--since', 'x']],
+    [['--since', '1e999']],
     [['echo/a', '--since', '5']],
   ])('refuses the arguments %j', async (args) => {
     await expect(explained(args)).rejects.toThrow(ExplainUsageError);

@@ -12,7 +12,8 @@ import { RecordedReconcile } from './reconcile-record.ts';
 import { RecordLog } from './record-log.ts';
 import { RecordedKey } from './recorded-key.ts';
 
-const defaultMaxBytes = 4 * 1024 * 1024;
+/** The peak of the operator's memory grows by up to 4 MB: the code and what reconciles that run have recorded come on top. */
+const defaultMaxBytes = 3 * 1024 * 1024;
 
 /**
  * Remembers the last reconciles of each key: why they ran, what they sent, how they ended. Bounded: the records of the key
@@ -24,7 +25,7 @@ export class FlightRecorder implements OperatorObserver {
   readonly #log: RecordLog<RecordedKey>;
 
   /**
-   * @param options.maxBytes an estimate of the memory that the records may take, without those of reconciles that run. Default: 4 MB.
+   * @param options.maxBytes an estimate of the memory that the records may take, without those of reconciles that run. Default: 3 MB.
    */
   constructor({ maxBytes = defaultMaxBytes }: { readonly maxBytes?: number } = {}) {
     this.#log = new RecordLog(maxBytes, ({ key, keys }) => keys.delete(key));

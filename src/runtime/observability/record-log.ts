@@ -11,7 +11,7 @@ export interface LogEntry {
   readonly isPinned: boolean;
 }
 
-/** The share of the limit that the entries may take in V8's heap; the buffer has the rest. With 4 MB: 2,600 keys of 800 bytes. */
+/** The share of the limit that the entries may take in V8's heap; the buffer has the rest. With 3 MB: 1,950 keys of 800 bytes. */
 const heapShare = 1 / 2;
 
 /** The log is compacted when it is full. This share of it is free afterwards, unless pinned entries need it. */

@@ -18,7 +18,7 @@ const keyBytes = 384;
 /** By how many bytes V8's peak grows with each byte that lives in its heap: V8 collects at about twice what lives. */
 const heapGrowth = 2;
 
-/** Two lengths and whether the reconcile was dull. */
+/** Two lengths and a weight. */
 const headerBytes = 9;
 
 /** Three times, six other numbers, and one for each step. */
@@ -26,7 +26,7 @@ const maxMeasuresBytes = 3 * 8 + (6 + maxSteps) * 4;
 
 /**
  * What is recorded of one key. Each reconcile that has ended is a record in the log, the newest first. A record is the lengths of its two
- * parts, whether the reconcile was dull, and the parts: a JSON text of what all alike reconciles have in common, and the numbers of this one.
+ * parts, the weight of the reconcile, and the parts: a JSON text of what all alike reconciles have in common, and the numbers of this one.
  */
 export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly key: string;
@@ -91,9 +91,10 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   /** Replaces an alike reconcile, or else one that is too many. */
   #write(reconcile: RecordedReconcile): void {
     const text = textOf(reconcile);
+    const weight = weightOf(reconcile);
     const maxBytes = this.length + headerBytes + Buffer.byteLength(text) + maxMeasuresBytes;
     if (!this.#isLogged) {
-      if (isDull(reconcile) && !this.#log.hasRoomFor(this, maxBytes)) {
+      if (weight === Weight.dull && !this.#log.hasRoomFor(this, maxBytes)) {
         this.remove();
         return;
       }
@@ -109,7 +110,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
       let end = writeMeasures(buffer, measuresAt, reconcile, earlier);
       buffer.writeUInt32LE(measuresAt - textAt, start);
       buffer.writeUInt32LE(end - measuresAt, start + 4);
-      buffer.writeUInt8(isDull(reconcile) ? 1 : 0, start + 8);
+      buffer.writeUInt8(weight, start + 8);
       const replaced = alike ?? surplusOf(records);
       for (const each of records) if (each !== replaced) end += buffer.copy(buffer, end, each.start, each.end);
       return end;
@@ -119,7 +120,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
 
 /** Where a record and its parts are in a buffer. */
 interface RecordPosition {
-  readonly isDull: boolean;
+  readonly weight: number;
   readonly start: number;
   readonly text: number;
   readonly measures: number;
@@ -133,23 +134,38 @@ function locateRecords(buffer: Buffer, from: number, to: number): readonly Recor
     const text = start + headerBytes;
     const measures = text + buffer.readUInt32LE(start);
     const end = measures + buffer.readUInt32LE(start + 4);
-    records.push({ isDull: buffer.readUInt8(start + 8) === 1, start, text, measures, end });
+    records.push({ weight: buffer.readUInt8(start + 8), start, text, measures, end });
     start = end;
   }
   return records;
 }
 
-/** The oldest dull one, or else the oldest: a reconcile that wrote explains more than those that its events caused. */
+/** Of those with the least weight, the oldest: a reconcile that acted explains more than those that its own events caused. */
 function surplusOf(records: readonly RecordPosition[]): RecordPosition | undefined {
   if (records.length < keptReconciles) return undefined;
-  return records.findLast((each) => each.isDull) ?? records.at(-1);
+  const least = Math.min(...records.map(({ weight }) => weight));
+  return records.findLast(({ weight }) => weight === least);
 }
 
-/** Whether it sent nothing, did not fail, and no change of more than a status caused it. */
-function isDull({ requests, error, cause, furtherCauses }: RecordedReconcile): boolean {
-  if (requests > 0 || error !== undefined) return false;
-  return ![cause, ...furtherCauses].some((each) => each?.type === 'delta' && !isOnlyStatus(each));
+/** How much a reconcile explains. */
+const Weight = {
+  /** It sent nothing, and a change of at most a status caused it. */
+  dull: 0,
+  /** It read, wrote a status, or had another cause. */
+  ordinary: 1,
+  /** It changed more than a status, or failed. */
+  acted: 2,
+} as const;
+
+function weightOf({ requests, steps, furtherSteps, error, cause, furtherCauses }: RecordedReconcile): number {
+  if (error !== undefined || steps.some(isAct)) return Weight.acted;
+  if (requests > 0) return furtherSteps > 0 ? Weight.acted : Weight.ordinary;
+  const causes = [cause, ...furtherCauses];
+  return causes.some((each) => each?.type === 'delta' && !isOnlyStatus(each)) ? Weight.ordinary : Weight.dull;
 }
+
+const isAct = ({ verb, subresource }: ReconcileRecord['steps'][number]): boolean =>
+  subresource !== 'status' && !['get', 'list', 'unchanged'].includes(verb);
 
 type Step = ReconcileRecord['steps'][number];
 

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
 import { Echo } from '../../../../src/api/index.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
-import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
+import { ApiError, type ClientRequest, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { DeltaCauses } from '../../../../src/runtime/controller/delta-causes.ts';
 import type { ObjectKey } from '../../../../src/runtime/index.ts';
 import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
@@ -115,6 +115,31 @@ describe('the recorder keeps', () => {
       );
     }
     expect(explained('a')?.reconciles.map(({ steps }) => steps.length)).toEqual([1, 0, 0, 0, 0]);
+  });
+
+  test('a reconcile that changed an object for longer than those that wrote a status or read', () => {
+    const { start, end, reconcile, explained } = recording();
+    const ordinary = (verb: 'patch' | 'get', i: number) => {
+      const trace = start('a');
+      const subresource = verb === 'patch' ? 'status' : undefined;
+      const request = {
+        verb,
+        kind: Widget,
+        key: { namespace: 'default', name: `a${i}` },
+        subresource,
+      } as ClientRequest;
+      trace.requested(request, performance.now()).answered(undefined);
+      end(trace);
+    };
+    reconcile('a');
+    for (let i = 0; i < 10; i += 1) ordinary(i % 2 === 0 ? 'patch' : 'get', i);
+    expect(explained('a')?.reconciles.map(({ steps: [step] }) => step?.verb)).toEqual([
+      'create',
+      'patch',
+      'get',
+      'patch',
+      'get',
+    ]);
   });
 
   test('reconciles alike as one, the last of them, with their number', () => {
