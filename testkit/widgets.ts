@@ -2,7 +2,10 @@ import type { ObjectMeta } from '../src/runtime/client/index.ts';
 import { builtInKind, type ObjectOf } from '../src/runtime/index.ts';
 
 /** Kinds for unit tests: a Widget owns Parts. */
-export const Widget = builtInKind<{ spec?: { size: number } }>({
+export const Widget = builtInKind<{
+  spec?: { size: number };
+  status?: { observedGeneration?: number; phase?: string };
+}>({
   group: 'test.example',
   version: 'v1',
   kind: 'Widget',

@@ -5,7 +5,7 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: a reconcile does not wait until the cache has observed the last writes',
     file: 'runtime/controller/read-your-writes.ts',
-    find: 'if (!this.#unobservedCounts.has(key) && !this.#inFlight.has(key)) return false;',
+    find: 'if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;',
     replace: 'return false;',
     plans: { perturb: ['naive/create write 2'] },
   },

@@ -52,6 +52,8 @@ export function addEchoController(
     watches: [jobWatch, podProblems],
     // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
+    // It takes the Job from the response.
+    ignoresOwnWrites: true,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -50,6 +50,8 @@ export function addScheduledEchoController(
   manager.controller(ScheduledEcho, {
     watches: [cronJobWatch, podProblems],
     predicate: predicates.ignoringConditionMessages,
+    // It takes the CronJob from the response.
+    ignoresOwnWrites: true,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -28,6 +28,7 @@ import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounc
 import { TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
+  type EnqueueOptions,
   enqueueOptionsOf,
   type InformerSource,
   type OwnedKind,
@@ -108,6 +109,12 @@ export interface ControllerOptions<
   readonly sources?: readonly KeySource[];
   /** Which changes of its own kind enqueue the key. For example `predicates.or(predicates.generationChanged, predicates.labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
+  /**
+   * Whether an event is ignored that shows only what a reconcile of the same key has just written: the creation of an object, or a change
+   * of a status. Otherwise each of those writes causes a further reconcile. For a reconcile that has nothing left to do after its writes: it reads
+   * their responses, and does not wait for their events. Events of other clients' changes are never ignored. Default false.
+   */
+  readonly ignoresOwnWrites?: boolean;
   /** Options of the informer of its own kind; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
   /** How many reconciles run concurrently. Default 4. */
@@ -172,6 +179,7 @@ export class Controller<T extends KubeObject> {
   readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
   readonly #readYourWrites: ReadYourWrites;
+  readonly #ignoresOwnWrites: boolean;
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
   readonly #timeouts = new Map<string, unknown>();
   /** The handlers are being attached again: the queue receives every cached object. */
@@ -196,6 +204,7 @@ export class Controller<T extends KubeObject> {
     this.#reconcileTimeoutMs = requireTimerMs('reconcileTimeoutMs', reconcileTimeoutMs);
     this.#resyncEveryMs = requireTimerMs('resyncEveryMs', resyncEveryMs);
     this.#sources = options.sources ?? [];
+    this.#ignoresOwnWrites = options.ignoresOwnWrites ?? false;
     this.#client = environment.client;
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
@@ -291,9 +300,12 @@ export class Controller<T extends KubeObject> {
     const tracksCauses = this.#observer !== undefined;
     const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackFieldOwners()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
+      const enqueueOptions = enqueueOptionsOf(delta, origin);
+      // Before the predicate, which may compare whole objects.
+      if (this.#isOwnWrite(keyString(delta.object.metadata), enqueueOptions)) return;
       if (predicate === undefined || predicate(delta)) {
         if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
-        this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
+        this.#enqueue(delta.object.metadata, enqueueOptions, causes?.of(delta, origin));
       } else if (causes !== undefined && changesMoreThanStatus(delta)) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
@@ -307,7 +319,11 @@ export class Controller<T extends KubeObject> {
     });
   }
 
-  readonly #enqueue: Enqueue = (key, options, cause) => {
+  #isOwnWrite(key: string, { event }: EnqueueOptions): boolean {
+    return this.#ignoresOwnWrites && event !== undefined && this.#readYourWrites.isOwnWrite(key, event);
+  }
+
+  readonly #enqueue: Enqueue = (key, options = {}, cause) => {
     try {
       requireKeyInScope(this.#informer.kind, key);
     } catch (error) {
@@ -315,7 +331,10 @@ export class Controller<T extends KubeObject> {
       this.#log.error({ err: error }, 'a watch or source returned a key that no object can have: not enqueued');
       return;
     }
-    this.#queue.add(keyString(key), options, this.#isTakingOver ? takeover : cause);
+    const id = keyString(key);
+    if (this.#isOwnWrite(id, options)) return;
+    const { priority, event } = options;
+    this.#queue.add(id, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
   };
 
   /** Runs the sources and the resyncs until they are stopped. */

@@ -51,6 +51,7 @@ export type { StatusDebounce } from './status-debounce.ts';
 export type {
   Attachment,
   Enqueue,
+  EnqueueOptions,
   InformerSource,
   NamedChildren,
   NamedChildrenOptions,

@@ -1,4 +1,4 @@
-import type { AnyInformer } from '../cache/index.ts';
+import type { AnyInformer, Delta } from '../cache/index.ts';
 import {
   type Client,
   type ClientRequest,
@@ -9,6 +9,7 @@ import {
   NoResponseError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import { differOnlyInStatus } from '../observability/field-paths.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
 import { type Cause, type ObservedCause, withCause } from '../queue/cause.ts';
 import { type Minimum, type ReplacementOptions, WatchReplacer } from './watch-replacer.ts';
@@ -105,8 +106,8 @@ export class ReadYourWrites {
   readonly #partitions = new Map<string, Partition[]>();
   readonly #enqueue: EnqueueAgain;
   readonly #replacement: ReplacementOptions;
-  /** By key: how many of its minimums are not observed. */
-  readonly #unobservedCounts = new Map<string, number>();
+  /** By key: its minimums, oldest first. No key has none. */
+  readonly #unobserved = new Map<string, Set<Minimum>>();
   /** By key: how many of its requests have no response yet. */
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
@@ -133,7 +134,7 @@ export class ReadYourWrites {
    * enqueued when they have. Returns whether it was deferred.
    */
   defer(key: string, queued?: Queued): boolean {
-    if (!this.#unobservedCounts.has(key) && !this.#inFlight.has(key)) return false;
+    if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
     const { causes = [], eventAtMs } = queued ?? {};
     const deferral = this.#deferred.get(key);
     // A later event does not restart the wait.
@@ -143,6 +144,21 @@ export class ReadYourWrites {
       deferral.eventAtMs ??= eventAtMs;
     }
     return true;
+  }
+
+  /**
+   * Whether a change that a watch has delivered shows only what a reconcile of the key has written, as its response has shown it: the
+   * creation of an object, or a change of a status. False if the event came before the response.
+   */
+  isOwnWrite(key: string, delta: Delta<KubeObject>): boolean {
+    const { uid, resourceVersion } = delta.object.metadata;
+    for (const { version, uid: writtenUid, shows } of this.#unobserved.get(key) ?? []) {
+      if (version !== resourceVersion || writtenUid !== uid) continue;
+      if (delta.type === 'added' && shows === 'creation') return true;
+      // A status write that changed nothing has the version of somebody else's change.
+      if (delta.type === 'modified' && shows === 'status') return differOnlyInStatus(delta.object, delta.previous);
+    }
+    return false;
   }
 
   /** How many keys are deferred, and the longest time that one has been, in milliseconds. For metrics: visits every deferred key. */
@@ -163,14 +179,14 @@ export class ReadYourWrites {
     for (const [key, { sinceMs }] of this.#deferred) yield { key, sinceMs };
   }
 
-  /** The writes of a key that the caches have not observed. Searches all minimums: not for every reconcile. */
+  /** The writes of a key that the caches have not observed. */
   awaitedWrites(key: string): readonly AwaitedWrite[] {
-    const partitions = this.#unobservedCounts.has(key) ? [...this.#partitions.values()].flat() : [];
-    return partitions.flatMap(({ informer, minimums }) =>
-      [...minimums]
-        .filter((minimum) => minimum.key === key)
-        .map(({ writtenKey: object, version, sinceMs }) => ({ kind: informer.kind.kind, object, version, sinceMs })),
-    );
+    return Array.from(this.#unobserved.get(key) ?? [], ({ kind, writtenKey, version, sinceMs }) => ({
+      kind: kind.kind,
+      object: writtenKey,
+      version,
+      sinceMs,
+    }));
   }
 
   /**
@@ -214,7 +230,7 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobservedCounts.has(key)) this.#enqueueDeferred(key, 'answered');
+    if (!this.#unobserved.has(key)) this.#enqueueDeferred(key, 'answered');
   }
 
   /** Enqueues the key if it is deferred. */
@@ -271,7 +287,7 @@ export class ReadYourWrites {
   }
 
   /** The uid that the cache shows when the request is sent. */
-  #storedUid({ kind, key }: ClientRequest): string | undefined {
+  #storedUid({ kind, key }: Pick<ClientRequest, 'kind' | 'key'>): string | undefined {
     if (key === undefined) return undefined;
     const [partition] = this.#partitionsOf(kind, key.namespace);
     return partition?.informer.store.get(key)?.metadata.uid;
@@ -280,13 +296,11 @@ export class ReadYourWrites {
   /** The uid for a delete request without one. The minimums come first: the store may not hold an object that the key just created. */
   #knownUid(key: string, { kind, key: objectKey }: ClientRequest): string | undefined {
     if (objectKey === undefined) return undefined;
-    for (const { minimums, informer } of this.#partitionsOf(kind, objectKey.namespace)) {
-      const writtenKey = keyString(objectKey);
-      const newest = [...minimums].findLast((minimum) => minimum.key === key && minimum.writtenKey === writtenKey);
-      const uid = newest?.uid ?? informer.store.get(objectKey)?.metadata.uid;
-      if (uid !== undefined) return uid;
-    }
-    return undefined;
+    const [resource, writtenKey] = [resourceName(kind), keyString(objectKey)];
+    const newest = [...(this.#unobserved.get(key) ?? [])].findLast(
+      (minimum) => minimum.writtenKey === writtenKey && resourceName(minimum.kind) === resource,
+    );
+    return newest?.uid ?? this.#storedUid({ kind, key: objectKey });
   }
 
   #recordResponse(
@@ -309,7 +323,7 @@ export class ReadYourWrites {
     const object = response as KubeObject | undefined;
     if (object !== undefined) {
       const { metadata } = object;
-      this.#addVersionMinimum(key, kind, object, sentAtMs);
+      this.#addVersionMinimum(key, request, object, sentAtMs);
       if (isDeletedByWrite(request, object)) {
         this.#addDeletionMinimum(key, kind, metadata, { uid: metadata.uid, observedAt: 'gone' }, sentAtMs);
       }
@@ -321,15 +335,17 @@ export class ReadYourWrites {
     }
   }
 
-  #addVersionMinimum(key: string, kind: Kind, object: KubeObject, sentAtMs: number): void {
+  #addVersionMinimum(key: string, request: ClientRequest, object: KubeObject, sentAtMs: number): void {
     const { resourceVersion, namespace, uid } = object.metadata;
-    for (const partition of this.#partitionsOf(kind, namespace)) {
+    for (const partition of this.#partitionsOf(request.kind, namespace)) {
       const { informer } = partition;
       const coverage = informer.coverage(object);
       if (coverage === 'unlisted') partition.enqueueAtNextList.add(key);
       if (coverage !== 'watched') continue;
       const isObserved = () => informer.hasReached(resourceVersion, partition.namespace);
-      const minimum = { key, writtenKey: keyString(object.metadata), uid, version: resourceVersion, isObserved };
+      const writtenKey = keyString(object.metadata);
+      const { kind } = request;
+      const minimum = { key, kind, writtenKey, uid, version: resourceVersion, shows: shownBy(request), isObserved };
       this.#addMinimum(partition, sentAtMs, minimum);
     }
   }
@@ -348,7 +364,9 @@ export class ReadYourWrites {
       const creations =
         stored?.metadata.uid === uid
           ? []
-          : [...partition.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
+          : [...(this.#unobserved.get(key) ?? [])].filter(
+              (minimum) => minimum.uid === uid && partition.minimums.has(minimum),
+            );
       if (creations.length === 0 && (stored === undefined || informer.coverage(stored) !== 'watched')) continue;
       const isObserved = () => {
         // Absence does not prove the deletion while the cache has not observed the creation.
@@ -358,6 +376,7 @@ export class ReadYourWrites {
       };
       this.#addMinimum(partition, sentAtMs, {
         key,
+        kind,
         writtenKey: keyString(objectKey),
         uid,
         version: undefined,
@@ -376,8 +395,11 @@ export class ReadYourWrites {
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
     if (partition.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist, undefined);
     if (minimum.isObserved()) return;
-    partition.minimums.add({ ...minimum, sinceMs: performance.now() });
-    this.#unobservedCounts.set(key, (this.#unobservedCounts.get(key) ?? 0) + 1);
+    const added = { ...minimum, sinceMs: performance.now() };
+    partition.minimums.add(added);
+    const unobserved = this.#unobserved.get(key);
+    if (unobserved === undefined) this.#unobserved.set(key, new Set([added]));
+    else unobserved.add(added);
     partition.replacer.start();
   }
 
@@ -410,15 +432,19 @@ export class ReadYourWrites {
   #removeMinimum(partition: Partition, minimum: Minimum, how: Exclude<ObservedCause['how'], 'answered'>): void {
     const { key } = minimum;
     partition.minimums.delete(minimum);
-    const left = (this.#unobservedCounts.get(key) ?? 0) - 1;
-    if (left > 0) {
-      this.#unobservedCounts.set(key, left);
-      return;
-    }
-    this.#unobservedCounts.delete(key);
+    const unobserved = this.#unobserved.get(key);
+    unobserved?.delete(minimum);
+    if (unobserved !== undefined && unobserved.size > 0) return;
+    this.#unobserved.delete(key);
     // A request in flight may set another minimum: its response enqueues the key.
     if (!this.#inFlight.has(key)) this.#enqueueDeferred(key, how, partition.informer.kind.kind);
   }
+}
+
+/** What the event of a write shows. A `get` may show the change of another client. */
+function shownBy({ verb, subresource }: ClientRequest): Minimum['shows'] {
+  if (subresource === 'status' && verb !== 'get') return 'status';
+  return subresource === undefined && (verb === 'create' || verb === 'apply') ? 'creation' : undefined;
 }
 
 /** Whether the error says that no object with the request's uid, or none at all, has the name. The cache may still hold it. */

@@ -1,15 +1,18 @@
 import type { AnyInformer } from '../cache/index.ts';
-import { resourceName } from '../kind/index.ts';
+import { type Kind, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 
 /** A write or read by a key's reconcile that a cache has not observed yet. */
 export interface Minimum {
   readonly key: string;
+  readonly kind: Kind;
   /** The namespace and name of the object that was written or read. */
   readonly writtenKey: string;
   readonly uid: string;
   /** Undefined for a deletion. */
   readonly version: string | undefined;
+  /** What a watch event of this version shows: the object as the key's reconcile created it, or as its status write left it. */
+  readonly shows?: 'creation' | 'status' | undefined;
   /** When it was set, by `performance.now`. */
   readonly sinceMs: number;
   readonly isObserved: () => boolean;

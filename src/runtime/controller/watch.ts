@@ -16,16 +16,15 @@ import type { Predicate } from './predicate.ts';
 /** Returns the manager's shared informer of a kind. */
 export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>) => Informer<T>;
 
+/** How a key is added to a controller's queue. */
+export interface EnqueueOptions {
+  readonly priority?: Priority;
+  /** The change that caused this add, if a watch has delivered it. The metric of an event's latency counts from now. */
+  readonly event?: Delta<KubeObject>;
+}
+
 /** Adds a key to the controller's queue. The cause is for the operator's observer. */
-export type Enqueue = (
-  key: ObjectKey,
-  options?: {
-    readonly priority?: Priority;
-    /** True if a watch event caused this add. The metric of an event's latency counts from it. */
-    readonly isEvent?: boolean;
-  },
-  cause?: Cause,
-) => void;
+export type Enqueue = (key: ObjectKey, options?: EnqueueOptions, cause?: Cause) => void;
 
 /** A watch that is attached. */
 export interface Attachment {
@@ -94,7 +93,7 @@ function watchDeltas<T extends KubeObject>(
       const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackFieldOwners()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
-        const enqueueOptions = enqueueOptionsOf(origin);
+        const enqueueOptions = enqueueOptionsOf(delta, origin);
         let cause: Cause | undefined;
         for (const key of keysOf(delta)) {
           // Not before: most Pods of a cluster map to no key.
@@ -184,8 +183,7 @@ export function watchesByName<Owner extends KubeObject, Child extends KubeObject
 }
 
 const foundByList = { priority: 'low' } as const;
-const watchEvent = { isEvent: true } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const enqueueOptionsOf = (origin: DeltaOrigin): Parameters<Enqueue>[1] =>
-  origin === 'list' ? foundByList : watchEvent;
+export const enqueueOptionsOf = (delta: Delta<KubeObject>, origin: DeltaOrigin): EnqueueOptions =>
+  origin === 'list' ? foundByList : { event: delta };

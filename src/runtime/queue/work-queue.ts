@@ -41,7 +41,7 @@ export interface WorkQueueOptions extends RetryOptions {
 /** How a key is added. */
 export interface AddOptions {
   /** Default: normal. */
-  readonly priority?: Priority;
+  readonly priority?: Priority | undefined;
   /** True if a watch event caused this add. */
   readonly isEvent?: boolean;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */

@@ -3,7 +3,7 @@ import { type AnyInformer, type CacheObserver, Store } from '../../../../src/run
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
-import { done, type Kind } from '../../../../src/runtime/index.ts';
+import { controllerReference, done, type Kind } from '../../../../src/runtime/index.ts';
 import type { Cause } from '../../../../src/runtime/queue/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
@@ -1019,5 +1019,108 @@ describe('the client of a reconcile', () => {
     })();
     (await managed.server.next({ watch: true })).stream().send('ADDED', stored('p', '6'));
     expect(await first).toEqual({ type: 'ADDED', object: stored('p', '6') });
+  });
+});
+
+describe('a controller that ignores its own writes', () => {
+  const key = { namespace: 'default', name: 'a' };
+  const patchStatus = (client: Client) =>
+    client.mergeStatus(Widget, { ...key, resourceVersion: '1' }, { phase: 'Ready' });
+  const create = async (client: Client) => {
+    await createPart(client);
+    await patchStatus(client);
+  };
+  const ignoresOwnWrites = { ignoresOwnWrites: true } as const;
+  const ownPart = (resourceVersion: string) =>
+    stored('p', resourceVersion, { uid: 'of-p', ownerReferences: [controllerReference(Widget, stored('a', '1'))] });
+  const written = (resourceVersion: string) => ({ ...stored('a', resourceVersion), status: { phase: 'Ready' } });
+  /** Answers the two writes of `create`. */
+  async function answer(status = written('21')): Promise<void> {
+    (await nextWrite('POST')).json(201, ownPart('20'));
+    (await nextWrite('PATCH')).json(200, status);
+    await settled();
+  }
+
+  test('does not reconcile a key for the object that it has created and the status that it has written', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    await answer();
+    parts.send('ADDED', ownPart('20'));
+    await partsReach('20');
+    widgets.send('MODIFIED', written('21'));
+    await othersGoOn('22');
+    expect(times('a')).toBe(1);
+    parts.send('MODIFIED', { ...ownPart('23'), spec: { size: 2 } });
+    await reconciled('a', 2);
+    widgets.send('MODIFIED', { ...written('24'), status: { phase: 'Edited' } });
+    await reconciled('a', 3);
+  });
+
+  test('reconciles it for them if it does not say so', async () => {
+    await controller({ a: create });
+    await answer();
+    parts.send('ADDED', ownPart('20'));
+    await partsReach('20');
+    widgets.send('MODIFIED', written('21'));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key that was deferred because of another change', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    await answer();
+    // Before its write.
+    widgets.send('MODIFIED', { ...stored('a', '19'), status: { phase: 'Edited' } });
+    await othersGoOn('20');
+    expect(times('a')).toBe(1);
+    parts.send('ADDED', ownPart('20'));
+    widgets.send('MODIFIED', written('21'));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key whose event comes before the response', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    const created = await nextWrite('POST');
+    parts.send('ADDED', ownPart('20'));
+    await partsReach('20');
+    created.json(201, ownPart('20'));
+    (await nextWrite('PATCH')).json(200, written('21'));
+    widgets.send('MODIFIED', written('21'));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key whose status write changed nothing, for the change of another client that its response shows', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    const changed = { ...written('21'), spec: { size: 2 } };
+    await answer(changed);
+    parts.send('ADDED', ownPart('20'));
+    await partsReach('20');
+    widgets.send('MODIFIED', changed);
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key for the creation of another client, which it has read', async () => {
+    await controller({ a: (client) => client.get(Part, { ...key, name: 'p' }) }, [], ignoresOwnWrites);
+    (await nextWrite('GET')).json(200, ownPart('20'));
+    await settled();
+    parts.send('ADDED', ownPart('20'));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key for a change other than of a status, also its own', async () => {
+    await controller({ a: (client) => client.patch(Widget, key, { type: 'merge', body: {} }) }, [], ignoresOwnWrites);
+    (await nextWrite('PATCH')).json(200, stored('a', '20', { labels: { app: 'a' } }));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '20', { labels: { app: 'a' } }));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key whose created object was deleted and created again', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    await answer();
+    parts.send('ADDED', ownPart('20'));
+    widgets.send('MODIFIED', written('21'));
+    parts.send('DELETED', ownPart('22'));
+    await reconciled('a', 2);
+    parts.send('ADDED', { ...ownPart('23'), metadata: { ...ownPart('23').metadata, uid: 'another' } });
+    await reconciled('a', 3);
   });
 });
