@@ -159,6 +159,15 @@ kube-rs \`malloc_trim\`.`,
     measures: ['idleAnonymous', 'idleMemory', 'cachedAnonymous', 'cachedMemory', 'start'],
   },
   {
+    heading: 'The flight recorder',
+    about: ({ plan }) =>
+      `Our operator, and \`unrecorded\`, the same without its flight recorder, at the same time on one API server, each with a namespace of
+its own. ${plan.besideBurst} Echos are created in each, alternately; then three times as many, warm. In ${count(plan.besideRounds, 'round')} which one starts first and which
+namespace it has take turns. What slows one down slows down the other, so that the ratio varies less than that of turns.`,
+    measures: ['besideCpuPerEcho', 'besideWarmCpuPerEcho', 'besidePeakAnonymous'],
+    peer: 'unrecorded',
+  },
+  {
     heading: 'Until the Job has succeeded',
     about: ({ plan }) =>
       `Our operator alone, with kube-controller-manager, and with kwok for the pods, which run for 3 to 5 s. First a few Echos while all is
@@ -327,7 +336,6 @@ const method = ({ plan }: Results): string =>
     plan.someRounds['controller-runtime-ryw'],
   )}
   controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
-- \`unrecorded\` is our operator without its flight recorder. It takes part only in the bursts.
 - The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
 - As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
   leader election: their peers only write the Lease.

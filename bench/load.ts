@@ -20,9 +20,9 @@ export interface Pace {
   readonly count: number;
 }
 
-const echoNamed = (name: string): Manifest<Echo> => ({
+export const echoNamed = (name: string, where: string = namespace): Manifest<Echo> => ({
   // The type requires a generation, which the server ignores and sets itself.
-  metadata: { name, namespace, generation: 0 },
+  metadata: { name, namespace: where, generation: 0 },
   spec: { message: `Hola, ${name}!` },
 });
 
@@ -113,10 +113,15 @@ function eventFor({ apiVersion, kind, metadata: { name, uid } }: Echo): Manifest
   };
 }
 
-/** Waits until there are `count` Events. */
-export async function eventsArrived(client: Client, count: number, signal: AbortSignal): Promise<void> {
+/** Waits until there are `count` Events in a namespace. */
+export async function eventsArrived(
+  client: Client,
+  count: number,
+  signal: AbortSignal,
+  where: string = namespace,
+): Promise<void> {
   for (;;) {
-    const { items, metadata } = await client.list(Event, { namespace, limit: 1, signal });
+    const { items, metadata } = await client.list(Event, { namespace: where, limit: 1, signal });
     if (items.length + (metadata.remainingItemCount ?? 0) >= count) return;
     await delay(100, undefined, { signal });
   }

@@ -38,6 +38,7 @@ import {
   longBurstRounds,
   outsideRounds,
   type RoundsTaken,
+  sideBySideRounds,
   slowerRateOf,
 } from './rounds.ts';
 import { TurnError } from './running-operator.ts';
@@ -114,6 +115,8 @@ async function measure(names: readonly BuiltName[], context: RunContext): Promis
   const slowerRate = await slowerRateOf(operators, context);
   if (slowerRate !== undefined) await saved.save({ slowerRate });
   await loadRounds(operators, pacesOf(slowerRate), context, taken);
+  const unrecorded = operators.find(({ name }) => name === 'unrecorded');
+  if (unrecorded !== undefined) await sideBySideRounds([ours, unrecorded], context, taken);
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
   await eventCostRounds(operators, context, taken);

@@ -4,6 +4,7 @@ type Better = 'lower' | 'higher';
 /** What a round measures. */
 export type Scenario =
   | 'load'
+  | 'side by side'
   | 'long burst'
   | 'cache'
   | 'event cost'
@@ -42,6 +43,24 @@ export const measures = {
     better: 'lower',
   },
   resumedWatches: { scenario: 'load', title: 'bursts and paces: watches resumed', digits: 0, better: 'lower' },
+  besideCpuPerEcho: {
+    scenario: 'side by side',
+    title: "side by side: operator's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  besideWarmCpuPerEcho: {
+    scenario: 'side by side',
+    title: "side by side, warm: operator's CPU an Echo, ms",
+    digits: 2,
+    better: 'lower',
+  },
+  besidePeakAnonymous: {
+    scenario: 'side by side',
+    title: 'side by side: peak anonymous memory, MB',
+    digits: 1,
+    better: 'lower',
+  },
   longEchosPerSecond: { scenario: 'long burst', title: 'long burst: Echos/s', digits: 0, better: 'higher' },
   longP50: { scenario: 'long burst', title: 'long burst: p50 wait, ms', digits: 1, better: 'lower' },
   longP99: { scenario: 'long burst', title: 'long burst: p99 wait, ms', digits: 0, better: 'lower' },

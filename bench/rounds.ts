@@ -20,6 +20,7 @@ import type { Plan } from './plan.ts';
 import { readRequests } from './requests.ts';
 import type { Contender, Round, Turn, VoidRound } from './results.ts';
 import { TurnError } from './running-operator.ts';
+import { type Pair, sideBySideTurns } from './side-by-side.ts';
 import {
   cachedPrefix,
   cacheTurn,
@@ -58,8 +59,8 @@ export const takesPart = (name: Contender, round: number, { someRounds }: Pick<P
 const unlimited = (operators: readonly Operator[], { someRounds }: Plan): readonly Operator[] =>
   operators.filter(({ name }) => someRounds[name] === undefined);
 
-/** The client-node peer cannot keep up with any of the paces. The cost of the flight recorder is judged in bursts. */
-const burstsOnly = ['client-node', 'unrecorded'];
+/** It cannot keep up with any of the paces. */
+const burstsOnly = ['client-node'];
 
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
@@ -95,6 +96,30 @@ export async function loadRounds(
   for (let round = 0; round < plan.rounds; round++) {
     const turns = all.filter(([name]) => takesPart(name, round, plan));
     await takeRound({ scenario: 'load' }, `round ${round + 1} of ${plan.rounds}`, inOrder(turns, round), taken);
+  }
+}
+
+/** Our operator, and the same without its flight recorder. */
+export async function sideBySideRounds(
+  [ours, unrecorded]: Pair<Operator>,
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { besideRounds: rounds } = context.plan;
+  for (let round = 0; round < rounds; round++) {
+    const measure = () => sideBySideTurns([ours, unrecorded], round, context);
+    let both: Promise<Pair<Turn>> | undefined;
+    const turns: Turns = [
+      [
+        ours.name,
+        async () => {
+          both = measure();
+          return (await both)[0];
+        },
+      ],
+      [unrecorded.name, async () => (await (both ?? measure()))[1]],
+    ];
+    await takeRound({ scenario: 'side by side' }, `side by side ${round + 1} of ${rounds}`, turns, taken);
   }
 }
 
@@ -285,10 +310,10 @@ export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 
   return undefined;
 }
 
-/** Whether the others agree, and ours differ. One other could be the one that is wrong. `unrecorded` is our operator too. */
+/** Whether the others agree, and ours differ. One other could be the one that is wrong. */
 function areOursAlone(counted: readonly { readonly contender: string; readonly count: string }[]): boolean {
   const ours = counted.find(({ contender }) => contender === 'echoperator');
-  const others = counted.filter(({ contender }) => contender !== 'echoperator' && contender !== 'unrecorded');
+  const others = counted.filter(({ contender }) => contender !== 'echoperator');
   const [first] = others;
   return (
     ours !== undefined &&
@@ -303,6 +328,9 @@ const shownOfTurns = [
   'echosPerSecond',
   'burstP50',
   'warmEchosPerSecond',
+  'besideCpuPerEcho',
+  'besideWarmCpuPerEcho',
+  'besidePeakAnonymous',
   'longEchosPerSecond',
   'longP50',
   'pace60P99',

@@ -53,9 +53,9 @@ describe('a bar', () => {
 
   test.each([
     ['kube-rs', 'peakAnonymous', 200, 201],
-    ['unrecorded', 'cpuPerEcho', 102, 103],
-    ['unrecorded', 'warmCpuPerEcho', 102, 103],
-    ['unrecorded', 'peakAnonymous', 106, 107],
+    ['unrecorded', 'besideCpuPerEcho', 102, 103],
+    ['unrecorded', 'besideWarmCpuPerEcho', 102, 103],
+    ['unrecorded', 'besidePeakAnonymous', 106, 107],
   ] as const)('of a ratio to %s: %s', (peer, measure, enough, notEnough) => {
     const metBy = (ours: number) =>
       verdicts(resultsOf([loadRound({ echoperator: { [measure]: ours }, [peer]: { [measure]: 100 } })])).map(
