@@ -94,7 +94,14 @@ export class EchoReconciler {
     if (echo === undefined) this.#options.deletedJobs.forget(jobKeyOf(key));
     // The garbage collector deletes the Job with its owner.
     if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
-    return this.#reporter.reconcile(echo, context, () => this.#reconcileJob(echo, context));
+    let outcome: EchoOutcome | undefined;
+    const result = await this.#reporter.reconcile(echo, context, async () => {
+      outcome = await this.#reconcileJob(echo, context);
+      return outcome;
+    });
+    // The status says now that it has completed.
+    if (outcome?.reason === 'Printed') this.#options.deletedJobs.forget(jobKeyOf(key));
+    return result;
   }
 
   async #reconcileJob(echo: Echo, context: ReconcileContext): Promise<EchoOutcome | undefined> {
@@ -102,7 +109,6 @@ export class EchoReconciler {
     if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing`, status: withoutJob };
     const jobKey = jobKeyOf(keyOf(echo));
     if (echo.status?.completedGeneration === echo.metadata.generation) {
-      this.#options.deletedJobs.forget(jobKey);
       return printedOutcome(echo.status.jobName ?? jobKey.name);
     }
     const job = this.#options.jobs.get(jobKey);

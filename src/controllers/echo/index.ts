@@ -52,7 +52,7 @@ export function addEchoController(
     watches: [jobWatch, podProblems],
     // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
-    // It takes the Job from the response.
+    // The reconcile takes the Job from the response, and the watches find an Echo by its name.
     ignoresOwnWrites: true,
     workers,
     resyncEveryMs,

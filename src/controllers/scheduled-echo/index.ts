@@ -50,7 +50,7 @@ export function addScheduledEchoController(
   manager.controller(ScheduledEcho, {
     watches: [cronJobWatch, podProblems],
     predicate: predicates.ignoringConditionMessages,
-    // It takes the CronJob from the response.
+    // The reconcile takes the CronJob from the response, which has no Jobs yet whose pods could map to no key.
     ignoresOwnWrites: true,
     workers,
     resyncEveryMs,

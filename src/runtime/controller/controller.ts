@@ -110,9 +110,12 @@ export interface ControllerOptions<
   /** Which changes of its own kind enqueue the key. For example `predicates.or(predicates.generationChanged, predicates.labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
   /**
-   * Whether an event is ignored that shows only what a reconcile of the same key has just written: the creation of an object, or a change
-   * of a status. Otherwise each of those writes causes a further reconcile. For a reconcile that has nothing left to do after its writes: it reads
-   * their responses, and does not wait for their events. Events of other clients' changes are never ignored. Default false.
+   * Whether an event does not enqueue the key if it shows only what the response to one of the key's own writes has shown: the creation of
+   * an object, or a change of a status. Otherwise each such event that passes the predicate causes a further reconcile.
+   *
+   * For a reconcile that has nothing left to do after its writes: it reads their responses and does not wait for their events, and no watch
+   * finds its keys through an object that the reconcile creates or a status that it writes. The response to a write that changed nothing
+   * may show another client's change, which is then ignored too. Default false.
    */
   readonly ignoresOwnWrites?: boolean;
   /** Options of the informer of its own kind; see `Manager.informer`. */
@@ -179,7 +182,8 @@ export class Controller<T extends KubeObject> {
   readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
   readonly #readYourWrites: ReadYourWrites;
-  readonly #ignoresOwnWrites: boolean;
+  /** False until the handlers are attached. */
+  #ignoresOwnWrites = false;
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
   readonly #timeouts = new Map<string, unknown>();
   /** The handlers are being attached again: the queue receives every cached object. */
@@ -204,7 +208,6 @@ export class Controller<T extends KubeObject> {
     this.#reconcileTimeoutMs = requireTimerMs('reconcileTimeoutMs', reconcileTimeoutMs);
     this.#resyncEveryMs = requireTimerMs('resyncEveryMs', resyncEveryMs);
     this.#sources = options.sources ?? [];
-    this.#ignoresOwnWrites = options.ignoresOwnWrites ?? false;
     this.#client = environment.client;
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
@@ -235,6 +238,7 @@ export class Controller<T extends KubeObject> {
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
     });
+    this.#ignoresOwnWrites = options.ignoresOwnWrites ?? false;
     environment.metrics.deferrals(name, () => this.#readYourWrites.deferrals());
   }
 
@@ -300,14 +304,15 @@ export class Controller<T extends KubeObject> {
     const tracksCauses = this.#observer !== undefined;
     const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackFieldOwners()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin) => {
+      const key = keyString(delta.object.metadata);
       const enqueueOptions = enqueueOptionsOf(delta, origin);
       // Before the predicate, which may compare whole objects.
-      if (this.#isOwnWrite(keyString(delta.object.metadata), enqueueOptions)) return;
+      if (this.#isOwnWrite(key, enqueueOptions)) return;
       if (predicate === undefined || predicate(delta)) {
-        if (delta.type === 'added') this.#debouncer?.added(keyString(delta.object.metadata));
-        this.#enqueue(delta.object.metadata, enqueueOptions, causes?.of(delta, origin));
+        if (delta.type === 'added') this.#debouncer?.added(key);
+        this.#add(key, enqueueOptions, causes?.of(delta, origin));
       } else if (causes !== undefined && changesMoreThanStatus(delta)) {
-        this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
+        this.#observer?.filtered(key, causes.of(delta, origin));
       }
     });
     this.#handlerRemovers.push(removeHandler);
@@ -332,10 +337,12 @@ export class Controller<T extends KubeObject> {
       return;
     }
     const id = keyString(key);
-    if (this.#isOwnWrite(id, options)) return;
-    const { priority, event } = options;
-    this.#queue.add(id, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
+    if (!this.#isOwnWrite(id, options)) this.#add(id, options, cause);
   };
+
+  #add(key: string, { priority, event }: EnqueueOptions, cause: Cause | undefined): void {
+    this.#queue.add(key, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
+  }
 
   /** Runs the sources and the resyncs until they are stopped. */
   async #runSources(): Promise<void> {

@@ -147,16 +147,14 @@ export class ReadYourWrites {
   }
 
   /**
-   * Whether a change that a watch has delivered shows only what a reconcile of the key has written, as its response has shown it: the
-   * creation of an object, or a change of a status. False if the event came before the response.
+   * Whether a delta of a watch shows only what the response to a write of the key has shown: the creation of an object, or a change of its
+   * status. False if the event came before the response, or after a list or reset.
    */
   isOwnWrite(key: string, delta: Delta<KubeObject>): boolean {
     const { uid, resourceVersion } = delta.object.metadata;
-    for (const { version, uid: writtenUid, shows } of this.#unobserved.get(key) ?? []) {
-      if (version !== resourceVersion || writtenUid !== uid) continue;
-      if (delta.type === 'added' && shows === 'creation') return true;
-      // A status write that changed nothing has the version of somebody else's change.
-      if (delta.type === 'modified' && shows === 'status') return differOnlyInStatus(delta.object, delta.previous);
+    for (const { version, uid: writtenUid, ownDelta } of this.#unobserved.get(key) ?? []) {
+      if (version !== resourceVersion || writtenUid !== uid || ownDelta !== delta.type) continue;
+      return delta.type === 'added' || (delta.type === 'modified' && isStatusWrite(delta.object, delta.previous));
     }
     return false;
   }
@@ -345,7 +343,15 @@ export class ReadYourWrites {
       const isObserved = () => informer.hasReached(resourceVersion, partition.namespace);
       const writtenKey = keyString(object.metadata);
       const { kind } = request;
-      const minimum = { key, kind, writtenKey, uid, version: resourceVersion, shows: shownBy(request), isObserved };
+      const minimum = {
+        key,
+        kind,
+        writtenKey,
+        uid,
+        version: resourceVersion,
+        ownDelta: ownDeltaOf(request),
+        isObserved,
+      };
       this.#addMinimum(partition, sentAtMs, minimum);
     }
   }
@@ -441,11 +447,15 @@ export class ReadYourWrites {
   }
 }
 
-/** What the event of a write shows. A `get` may show the change of another client. */
-function shownBy({ verb, subresource }: ClientRequest): Minimum['shows'] {
-  if (subresource === 'status' && verb !== 'get') return 'status';
-  return subresource === undefined && (verb === 'create' || verb === 'apply') ? 'creation' : undefined;
+/** A `get` may show the change of another client; so may an apply or a status write that changes nothing. */
+function ownDeltaOf({ verb, subresource }: ClientRequest): Minimum['ownDelta'] {
+  if (subresource === 'status') return 'modified';
+  return subresource === undefined && (verb === 'create' || verb === 'apply') ? 'added' : undefined;
 }
+
+/** The generation tells a change of the spec also where a `transform` has dropped the spec. */
+const isStatusWrite = (object: KubeObject, previous: KubeObject): boolean =>
+  object.metadata.generation === previous.metadata.generation && differOnlyInStatus(object, previous);
 
 /** Whether the error says that no object with the request's uid, or none at all, has the name. The cache may still hold it. */
 function showsDeletion({ verb, key, uid, subresource, resourceVersion }: ClientRequest, error: unknown): boolean {

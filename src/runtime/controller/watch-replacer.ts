@@ -11,8 +11,8 @@ export interface Minimum {
   readonly uid: string;
   /** Undefined for a deletion. */
   readonly version: string | undefined;
-  /** What a watch event of this version shows: the object as the key's reconcile created it, or as its status write left it. */
-  readonly shows?: 'creation' | 'status' | undefined;
+  /** The type of the delta that shows only this write: `added` of a creation, `modified` of a status write. */
+  readonly ownDelta?: 'added' | 'modified' | undefined;
   /** When it was set, by `performance.now`. */
   readonly sinceMs: number;
   readonly isObserved: () => boolean;

@@ -19,7 +19,10 @@ export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: Inf
 /** How a key is added to a controller's queue. */
 export interface EnqueueOptions {
   readonly priority?: Priority;
-  /** The change that caused this add, if a watch has delivered it. The metric of an event's latency counts from now. */
+  /**
+   * The change that alone caused this add, if a watch has delivered it. The metric of an event's latency counts from now; with
+   * `ignoresOwnWrites` nothing is added for a key's own write.
+   */
   readonly event?: Delta<KubeObject>;
 }
 

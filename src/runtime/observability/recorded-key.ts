@@ -149,17 +149,18 @@ function surplusOf(records: readonly RecordPosition[]): RecordPosition | undefin
 
 /** How much a reconcile explains. */
 const Weight = {
-  /** It sent nothing, and a change of at most a status caused it. */
+  /** It sent nothing, and no change of a field other than the status caused it. */
   dull: 0,
-  /** It read, wrote a status, or had another cause. */
+  /** It read or wrote a status, or such a change caused it. */
   ordinary: 1,
   /** It changed more than a status, or failed. */
   acted: 2,
 } as const;
 
-function weightOf({ requests, steps, furtherSteps, error, cause, furtherCauses }: RecordedReconcile): number {
+function weightOf({ requests, steps, error, cause, furtherCauses }: RecordedReconcile): number {
   if (error !== undefined || steps.some(isAct)) return Weight.acted;
-  if (requests > 0) return furtherSteps > 0 ? Weight.acted : Weight.ordinary;
+  const isListed = requests === steps.filter(({ verb }) => verb !== 'unchanged').length;
+  if (requests > 0) return isListed ? Weight.ordinary : Weight.acted;
   const causes = [cause, ...furtherCauses];
   return causes.some((each) => each?.type === 'delta' && !isOnlyStatus(each)) ? Weight.ordinary : Weight.dull;
 }

@@ -250,6 +250,18 @@ describe('after the message was printed', () => {
     expect(deletedJobs.get(echo, key)).toBeUndefined();
   });
 
+  test('the Job that was deleted before its status was reported is forgotten as soon as it is', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    const outcome = reconcile();
+    const { reason } = await reported();
+    expect([reason, deletedJobs.get(echo, key)?.metadata.name]).toEqual(['Printed', 'hello']);
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(deletedJobs.get(echo, key)).toBeUndefined();
+  });
+
   test('corrects a different status', async () => {
     echos.set(echoOf({ status: { completedGeneration: 1, phase: 'Pending' } }));
     const outcome = reconcile();

@@ -1083,7 +1083,41 @@ describe('a controller that ignores its own writes', () => {
     await partsReach('20');
     created.json(201, ownPart('20'));
     (await nextWrite('PATCH')).json(200, written('21'));
+    await settled();
     widgets.send('MODIFIED', written('21'));
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key for another object that was created at the same version', async () => {
+    await controller({ a: create }, [], ignoresOwnWrites);
+    await answer();
+    widgets.send('MODIFIED', written('21'));
+    parts.send('ADDED', { ...ownPart('20'), metadata: { ...ownPart('20').metadata, name: 'q', uid: 'of-q' } });
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key for a change of its child, also its own', async () => {
+    const manifest = { metadata: { name: 'p', namespace: 'default' }, spec: { size: 2 } };
+    await controller(
+      { a: (client) => client.apply(Part, manifest, { force: true }) },
+      [ownPart('9')],
+      ignoresOwnWrites,
+    );
+    await reconciled('a', 1);
+    const applied = { ...ownPart('20'), spec: { size: 2 } };
+    (await nextWrite('PATCH')).json(200, applied);
+    await settled();
+    parts.send('MODIFIED', applied);
+    await reconciled('a', 2);
+  });
+
+  test('reconciles a key for a change of the spec that a transform has dropped', async () => {
+    const informer = { transform: ({ spec: _, ...rest }: ReturnType<typeof stored>) => rest };
+    await controller({ a: patchStatus }, [], { ...ignoresOwnWrites, informer });
+    const changed = { ...written('21'), metadata: { ...written('21').metadata, generation: 2 }, spec: { size: 2 } };
+    (await nextWrite('PATCH')).json(200, changed);
+    await settled();
+    widgets.send('MODIFIED', changed);
     await reconciled('a', 2);
   });
 

@@ -142,6 +142,47 @@ describe('the recorder keeps', () => {
     ]);
   });
 
+  test('a reconcile that failed to read for longer than those that read', () => {
+    const { start, end, explained } = recording();
+    const read = (name: string, error?: unknown) => {
+      const trace = start('a');
+      const request = { verb: 'get', kind: Part, key: { namespace: 'default', name } } as const;
+      trace.requested(request, performance.now()).answered(error);
+      end(trace, error);
+    };
+    read('failed', refusal('no'));
+    for (let i = 0; i < 10; i += 1) read(`read-${i}`);
+    expect(explained('a')?.reconciles.map(({ error }) => error !== undefined)).toEqual([
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
+  });
+
+  test('a reconcile whose last requests are not listed for longer than one that only wrote a status', () => {
+    const { start, end, create, explained } = recording();
+    const writes = (count: number, name: string) => {
+      const trace = start('a');
+      for (let i = 0; i < 25; i += 1) trace.unchanged(Part, { name: `part-${i}` });
+      for (let i = 0; i < count; i += 1) create(trace, name);
+      end(trace);
+    };
+    const statusOnly = (name: string) => {
+      const trace = start('a');
+      for (let i = 0; i < 19; i += 1) trace.unchanged(Part, { name: `part-${i}` });
+      trace
+        .requested({ verb: 'patch', kind: Widget, key: { name }, subresource: 'status' }, performance.now())
+        .answered(undefined);
+      for (let i = 0; i < 5; i += 1) trace.unchanged(Part, { name: `more-${i}` });
+      end(trace);
+    };
+    writes(1, 'part');
+    for (let i = 0; i < 10; i += 1) statusOnly(`a-${i}`);
+    expect(explained('a')?.reconciles.map(({ furtherSteps }) => furtherSteps)).toEqual([6, 5, 5, 5, 5]);
+  });
+
   test('reconciles alike as one, the last of them, with their number', () => {
     const { start, end, reconcile, explained, told } = recording();
     for (let i = 0; i < 40; i += 1) {
