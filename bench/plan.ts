@@ -71,7 +71,7 @@ const usual: Plan = {
   rounds: 6,
   someRounds: { 'client-node': 1, 'controller-runtime-ryw': 2, unrecorded: 0, ceiling: 2 },
   burst: 2000,
-  besideRounds: 8,
+  besideRounds: 6,
   besideBurst: 800,
   paceSeconds: 5,
   longRounds: 3,

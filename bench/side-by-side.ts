@@ -27,7 +27,7 @@ const warmBursts = 3;
 /**
  * Measures two operators at once, with bursts whose Echos alternate between their namespaces.
  *
- * @param round decides which one starts first and which namespace it has, so that four rounds favour neither
+ * @param round decides which one starts first and which namespace it has, so that neither is favoured
  */
 export async function sideBySideTurns(
   operators: Pair<Operator>,
