@@ -243,7 +243,8 @@ The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was 
 function warning({ plan, rounds, voidRounds }: Results): string {
   const found: string[] = [];
   const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
-  if (!isWholeInside(plan)) found.push('It was a short run, whose figures say little.');
+  if (!isWholeInside(plan))
+    found.push('It was a short run, whose figures say little, or a part of a whole run is missing.');
   else if (hasOutside && !isWholeOutside(plan)) found.push('Kinds that live outside had a short run: it says little.');
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;

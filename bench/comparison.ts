@@ -45,8 +45,8 @@ const mostlyNotOurCode =
   '25 % the code of the project. Without that code the ratio would be about a fifth lower.';
 
 const recorderByProfile =
-  'by a profile it is spread thinly: two fifths keep what a reconcile did, a third writes the records, a quarter finds the changed fields ' +
-  'and their owners. Without writing any record the ratio is the same. In the first burst the code is not compiled yet.';
+  'by a profile it is 3 % of the main thread, two thirds of which write the records; but without writing any, the ratio is the same. In the ' +
+  'first burst its code is not compiled yet.';
 
 /** The project's goals. A bar is met if the median meets it. */
 const projectBars: readonly Bar[] = [

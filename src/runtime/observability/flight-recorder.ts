@@ -12,7 +12,7 @@ import { RecordedReconcile } from './reconcile-record.ts';
 import { RecordLog } from './record-log.ts';
 import { RecordedKey } from './recorded-key.ts';
 
-/** The peak of the operator's memory grows by up to 4 MB: the code and what reconciles that run have recorded come on top. */
+/** With the code, and what running reconciles have recorded, the peak of the operator's memory grows by up to 4 MB. */
 const defaultMaxBytes = 3 * 1024 * 1024;
 
 /**
