@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { missingField } from '../../runtime/controller/index.ts';
+import { isCurrent, missingField } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   done,
@@ -18,7 +18,7 @@ import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { claimsOfDatabase } from './claims.ts';
 import { minOf, reconcileDatabase } from './database.ts';
-import { bookStoreUidLabel, specWithDefaultsOf } from './desired.ts';
+import { bookStoreUidLabel, specWithDefaultsOf, statefulSetKey } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
 import {
   type BookStoreOutcome,
@@ -83,7 +83,8 @@ export class BookStoreReconciler {
     return this.#reporter.reconcile(bookStore, context, () => reconcileReclaimPolicy(bookStore, options));
   }
 
-  async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {
+  /** Undefined if the cached BookStore is stale: an event will enqueue its key. */
+  async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome | undefined> {
     const missing = missingField(BookStore, bookStore);
     if (missing !== undefined) {
       const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
@@ -91,6 +92,9 @@ export class BookStoreReconciler {
     }
     const spec = specWithDefaultsOf(bookStore);
     const { client } = context;
+    // A BookStore that is deleted already would get a StatefulSet. The garbage collector would delete that, but not its claims.
+    const isMissing = this.#options.statefulSets.get(statefulSetKey(bookStore)) === undefined;
+    if (isMissing && !(await isCurrent(client, BookStore, bookStore))) return undefined;
     const allClaims = claimsOfDatabase(this.#options.claimsOf(bookStore), bookStore, spec.database.replicas);
     const applier = this.#applierWithEvents(bookStore, context);
     const recordEvent: RecordEvent = (notice) => this.#reporter.recordEvent(bookStore, notice, context);

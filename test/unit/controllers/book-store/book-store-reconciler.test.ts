@@ -23,10 +23,16 @@ let current: BookStore;
 let appPods: readonly Pod[] = [];
 let stores: Readonly<Record<string, Store<KubeObject>>>;
 let notes: string[];
+/** Whether the API server has the BookStore. */
+let exists: boolean;
 /** The kind of child that the API server refuses. */
 let refused: string | undefined;
 
 const client = {
+  get: async () => {
+    if (!exists) throw new ApiError('GET /x', 404, { reason: 'NotFound', message: 'not found' });
+    return current;
+  },
   apply: async (kind: Kind, manifest: Manifest<KubeObject>) => {
     if (kind.kind === refused) throw new ApiError('PATCH /x', 403, { reason: 'Forbidden', message: 'exceeded quota' });
     const { name } = manifest.metadata;
@@ -69,6 +75,14 @@ beforeEach(() => {
   stores = { Deployment: new Store(), StatefulSet: new Store(), Service: new Store() };
   appPods = [];
   refused = undefined;
+  exists = true;
+});
+
+// The garbage collector deletes such children, but not the claims that the StatefulSet's controller has made for them.
+test('a BookStore that the cache shows after its deletion gets no children', async () => {
+  exists = false;
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(notes).toEqual([]);
 });
 
 test('a pod that terminates is looked at again when it is overdue: no event tells that', async () => {
