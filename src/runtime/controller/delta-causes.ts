@@ -1,6 +1,6 @@
 import type { Delta, DeltaOrigin, FieldOwner } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
-import { changedPaths, segmentsOf } from '../observability/field-paths.ts';
+import { changedPaths, isEmpty, segmentsOf } from '../observability/field-paths.ts';
 import type { DeltaCause } from '../queue/index.ts';
 
 /** How many causes of a kind are kept for reuse. */
@@ -13,6 +13,7 @@ export type FieldOwnersOf = (object: KubeObject) => readonly FieldOwner[];
 export class DeltaCauses {
   readonly #kind: string;
   readonly #fieldOwnersOf: FieldOwnersOf;
+  readonly #wholes: Record<'added' | 'deleted', Partial<Record<DeltaOrigin, DeltaCause>>> = { added: {}, deleted: {} };
   readonly #known = new Map<string, DeltaCause>();
 
   constructor(kind: string, fieldOwnersOf: FieldOwnersOf) {
@@ -21,10 +22,17 @@ export class DeltaCauses {
   }
 
   of(delta: Delta<KubeObject>, origin: DeltaOrigin): DeltaCause {
-    if (delta.type !== 'modified') return this.#cause({ change: delta.type, origin, paths: [], by: undefined });
+    if (delta.type !== 'modified') return this.#whole(delta.type, origin);
     const paths = changedPaths(delta.object, delta.previous);
     const by = isDeletion(delta) ? undefined : writersOf(this.#fieldOwnersOf(delta.object), paths);
     return this.#cause({ change: 'modified', origin, paths, by });
+  }
+
+  /** Has no members that are computed: an object is created more often than its spec is changed. */
+  #whole(change: 'added' | 'deleted', origin: DeltaOrigin): DeltaCause {
+    const byOrigin = this.#wholes[change];
+    byOrigin[origin] ??= { type: 'delta', kind: this.#kind, change, origin, paths: [], by: undefined };
+    return byOrigin[origin];
   }
 
   #cause(parts: Omit<DeltaCause, 'type' | 'kind'>): DeltaCause {
@@ -70,9 +78,4 @@ function owns(fields: unknown, path: string): boolean {
     if (owned === undefined) return isEmpty(members);
   }
   return owned !== undefined;
-}
-
-function isEmpty(members: object): boolean {
-  for (const _ in members) return false;
-  return true;
 }

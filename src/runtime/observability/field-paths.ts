@@ -64,7 +64,7 @@ function compare(value: Members, previous: Members, path: string, depth: number,
     if (member === before || (path === 'metadata' && consequences.has(name))) continue;
     const memberAt = memberPath(path, name);
     // An empty map has no member that could be told instead.
-    const hasMembers = isMembers(member) && (isMembers(before) || Object.keys(member).length > 0);
+    const hasMembers = isMembers(member) && (isMembers(before) || !isEmpty(member));
     if (hasMembers && depth < maxDepth) compare(member, isMembers(before) ? before : {}, memberAt, depth + 1, paths);
     else add(paths, memberAt);
     if (paths.length > maxPaths) return;
@@ -72,6 +72,12 @@ function compare(value: Members, previous: Members, path: string, depth: number,
   for (const name in previous) {
     if (!(name in value) && !(path === 'metadata' && consequences.has(name))) add(paths, memberPath(path, name));
   }
+}
+
+/** `Object.keys` would make a list. */
+export function isEmpty(members: object): boolean {
+  for (const _ in members) return false;
+  return true;
 }
 
 const isMembers = (value: unknown): value is Members =>

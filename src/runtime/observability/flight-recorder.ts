@@ -16,6 +16,12 @@ import { RecordedKey } from './recorded-key.ts';
 const defaultMaxBytes = 3 * 1024 * 1024;
 
 /**
+ * How many reconciles that have ended are written at once. One that is written alone, between other work, takes about four times as long:
+ * the processor's caches have lost the code and the data.
+ */
+const batchSize = 32;
+
+/**
  * Remembers the last reconciles of each key: why they ran, what they sent, how they ended. Bounded: the records of the key
  * that was reconciled least recently go first, but not for a reconcile that sent nothing, of a key that has no record. Otherwise a resync
  * of many objects would leave none that tells what was done. Keeps names, reasons and codes, never values of objects or messages of errors.
@@ -23,6 +29,8 @@ const defaultMaxBytes = 3 * 1024 * 1024;
 export class FlightRecorder implements OperatorObserver {
   readonly #controllers = new Map<string, RecordedController & { readonly keys: Map<string, RecordedKey> }>();
   readonly #log: RecordLog<RecordedKey>;
+  /** The reconciles that have ended and are not in the log yet. */
+  #unwritten: RecordedReconcile[] = [];
 
   /**
    * @param options.maxBytes an estimate of the memory that the records may take, without those of reconciles that run. Default: 3 MB.
@@ -33,6 +41,7 @@ export class FlightRecorder implements OperatorObserver {
 
   /** An estimate of the memory that the records take. */
   get bytes(): number {
+    this.#write();
     return this.#log.bytes;
   }
 
@@ -49,7 +58,7 @@ export class FlightRecorder implements OperatorObserver {
       started: (key, startedAtMs, queued, retries) => {
         const recorded = keys.get(key) ?? new RecordedKey(key, keys, this.#log);
         keys.set(key, recorded);
-        recorded.running = new RecordedReconcile(recorded, startedAtMs, queued, retries);
+        recorded.running = new RecordedReconcile(recorded, startedAtMs, queued, retries, this.#ended);
         return recorded.running;
       },
     };
@@ -63,11 +72,24 @@ export class FlightRecorder implements OperatorObserver {
 
   /** Explains an object. Undefined if no controller reconciles its kind. */
   explain(query: ExplainQuery): Explanation | undefined {
+    this.#write();
     return explainObject(this.#controllers.values(), query);
   }
 
   /** Explains what the operator did in a namespace, as far as it remembers. Searches all records. */
   explainActivity(query: ActivityQuery): Activity {
+    this.#write();
     return explainActivity(this.#controllers.values(), query);
+  }
+
+  readonly #ended = (reconcile: RecordedReconcile): void => {
+    this.#unwritten.push(reconcile);
+    if (this.#unwritten.length === batchSize) this.#write();
+  };
+
+  #write(): void {
+    const ended = this.#unwritten;
+    this.#unwritten = [];
+    for (const reconcile of ended) reconcile.write();
   }
 }

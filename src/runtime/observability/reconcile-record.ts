@@ -78,11 +78,9 @@ export class RecordedStep implements StepRecord, RequestTrace {
     verb: StepRecord['verb'],
     kind: Kind,
     object: ObjectKey | undefined,
-    {
-      subresource,
-      paths,
-      sentAtMs,
-    }: { readonly subresource?: string | undefined; readonly paths?: string | undefined; readonly sentAtMs: number },
+    sentAtMs: number,
+    subresource?: string,
+    paths?: string,
   ) {
     this.verb = verb;
     this.kind = kind.kind;
@@ -93,6 +91,7 @@ export class RecordedStep implements StepRecord, RequestTrace {
   }
 
   answered(error: unknown): void {
+    if (this.ms !== undefined) return;
     this.ms = performance.now() - this.sentAtMs;
     if (error === undefined) this.code = 200;
     else if (error instanceof ApiError) this.code = error.code;
@@ -102,6 +101,7 @@ export class RecordedStep implements StepRecord, RequestTrace {
 /** A reconcile that runs. */
 export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   readonly #key: RecordedKey;
+  readonly #onEnded: (ended: RecordedReconcile) => void;
   readonly startedAtMs: number;
   readonly cause: Cause | undefined;
   readonly waitedMs: number;
@@ -121,18 +121,30 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   error: string | undefined;
   ms: number | undefined;
   nextAtMs: number | undefined;
-  readonly count = 1;
-  readonly firstStartedAtMs: number;
 
-  constructor(key: RecordedKey, startedAtMs: number, queued: QueuedKey | undefined, retries: number) {
+  constructor(
+    key: RecordedKey,
+    startedAtMs: number,
+    queued: QueuedKey | undefined,
+    retries: number,
+    onEnded: (ended: RecordedReconcile) => void,
+  ) {
     this.#key = key;
+    this.#onEnded = onEnded;
     this.startedAtMs = startedAtMs;
-    this.firstStartedAtMs = startedAtMs;
     this.cause = queued?.cause;
     this.waitedMs = queued === undefined ? 0 : startedAtMs - queued.addedAtMs;
     this.furtherCauses = queued?.furtherCauses ?? none;
     this.furtherAdds = queued?.furtherAdds ?? 0;
     this.retries = retries;
+  }
+
+  get count(): number {
+    return 1;
+  }
+
+  get firstStartedAtMs(): number {
+    return this.startedAtMs;
   }
 
   get deferredMs(): number | undefined {
@@ -145,11 +157,11 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     const differing = verb === 'apply' ? this.#differing : undefined;
     this.#differing = undefined;
     const paths = patch === undefined ? differing : patchedPaths(patch).join(', ');
-    return this.#add(new RecordedStep(verb, kind, key, { subresource, paths, sentAtMs }));
+    return this.#add(new RecordedStep(verb, kind, key, sentAtMs, subresource, paths));
   }
 
   unchanged(kind: Kind, object: ObjectKey): void {
-    this.#add(new RecordedStep('unchanged', kind, object, { sentAtMs: 0 }));
+    this.#add(new RecordedStep('unchanged', kind, object, 0));
   }
 
   differs(fields: readonly { readonly path: string }[]): void {
@@ -173,7 +185,15 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     if (error !== undefined) this.error = summarizeError(error);
     this.ms = endedAtMs - this.startedAtMs;
     this.nextAtMs = nextAtMs;
-    this.#key.ended(this);
+    // An answer that comes before this is written is too late. NaN is read as undefined.
+    for (const step of this.steps) step.ms ??= Number.NaN;
+    this.#key.ended();
+    this.#onEnded(this);
+  }
+
+  /** Writes it to the log. It has ended. */
+  write(): void {
+    this.#key.write(this);
   }
 
   #add(step: RecordedStep): RecordedStep {

@@ -11,6 +11,12 @@ export interface LogEntry {
   readonly isPinned: boolean;
 }
 
+/** The bytes of a {@link RecordLog}: for texts, and for numbers. */
+export interface LogBytes {
+  readonly buffer: Buffer;
+  readonly view: DataView;
+}
+
 /** The share of the limit that the entries may take in V8's heap; the buffer has the rest. With 3 MB: 1,950 keys of 800 bytes. */
 const heapShare = 1 / 2;
 
@@ -24,6 +30,7 @@ const freedShare = 1 / 4;
  */
 export class RecordLog<Entry extends LogEntry & Linked<Entry>> {
   readonly #buffer: Buffer;
+  readonly #bytes: LogBytes;
   readonly #maxHeapBytes: number;
   readonly #onDropped: (entry: Entry) => void;
   /** In the order of their last writes, which is that of their offsets. */
@@ -37,7 +44,9 @@ export class RecordLog<Entry extends LogEntry & Linked<Entry>> {
   /** @param onDropped an entry was dropped to make room for others */
   constructor(maxBytes: number, onDropped: (entry: Entry) => void) {
     this.#maxHeapBytes = maxBytes * heapShare;
-    this.#buffer = Buffer.alloc(maxBytes - this.#maxHeapBytes);
+    const bytes = new ArrayBuffer(maxBytes - this.#maxHeapBytes);
+    this.#buffer = Buffer.from(bytes);
+    this.#bytes = { buffer: this.#buffer, view: new DataView(bytes) };
     this.#onDropped = onDropped;
   }
 
@@ -75,9 +84,9 @@ export class RecordLog<Entry extends LogEntry & Linked<Entry>> {
    * @param maxBytes how many bytes it needs at most
    * @param write writes them from `at` on; the entry's former bytes are still there. Returns where they end.
    */
-  write(entry: Entry, maxBytes: number, write: (buffer: Buffer, at: number) => number): void {
+  write(entry: Entry, maxBytes: number, write: (bytes: LogBytes, at: number) => number): void {
     if (this.#end + maxBytes > this.#buffer.length && !this.#compact(entry, maxBytes)) return;
-    const end = write(this.#buffer, this.#end);
+    const end = write(this.#bytes, this.#end);
     this.#liveBytes += end - this.#end - entry.length;
     entry.offset = this.#end;
     entry.length = end - this.#end;

@@ -21,12 +21,15 @@ const heapGrowth = 2;
 /** Two lengths and a weight. */
 const headerBytes = 9;
 
+/** UTF-8 has at most so many bytes for each unit of a string's length. */
+const maxUtf8Bytes = 3;
+
 /** Three times, six other numbers, and one for each step. */
 const maxMeasuresBytes = 3 * 8 + (6 + maxSteps) * 4;
 
 /**
  * What is recorded of one key. Each reconcile that has ended is a record in the log, the newest first. A record is the lengths of its two
- * parts, the weight of the reconcile, and the parts: a JSON text of what all alike reconciles have in common, and the numbers of this one.
+ * parts, the weight of the reconcile, and the parts: a text of what all alike reconciles have in common, and the numbers of this one.
  */
 export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly key: string;
@@ -34,6 +37,8 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   readonly #log: RecordLog<RecordedKey>;
   /** Whether it is in the log: some reconcile has ended. */
   #isLogged = false;
+  /** How many reconciles have ended and are not in the log yet. */
+  #unwritten = 0;
   offset = 0;
   length = 0;
   running: RecordedReconcile | undefined;
@@ -57,9 +62,9 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     return heapGrowth * (keyBytes + this.key.length);
   }
 
-  /** A reconcile that runs may be stuck, which `explain` must tell. */
+  /** A reconcile that runs may be stuck, which `explain` must tell. One that has ended is to be written. */
   get isPinned(): boolean {
-    return this.running !== undefined;
+    return this.running !== undefined || this.#unwritten > 0;
   }
 
   /** The reconciles that have ended and started at `fromMs` or later, oldest first. Not for the hot path. */
@@ -68,18 +73,20 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     return locateRecords(bytes, 0, bytes.length)
       .map((at) => ({ at, measures: measuresIn(bytes, at) }))
       .filter(({ measures }) => measures.startedAtMs >= fromMs)
-      .map(({ at, measures }) => readReconcile(textIn(bytes, at), measures))
+      .map(({ at, measures }) => readReconcile(partsIn(bytes, at), measures))
       .reverse();
   }
 
-  ended(reconcile: RecordedReconcile): void {
+  ended(): void {
     this.total += 1;
-    try {
-      // Pinned until it is written. The controller may have been removed while it reconciled the key.
-      if (this.keys.get(this.key) === this) this.#write(reconcile);
-    } finally {
-      this.running = undefined;
-    }
+    this.#unwritten += 1;
+    this.running = undefined;
+  }
+
+  /** Records a reconcile that has ended, unless the controller was removed meanwhile. */
+  write(reconcile: RecordedReconcile): void {
+    this.#unwritten -= 1;
+    if (this.keys.get(this.key) === this) this.#write(reconcile);
   }
 
   /** Forgets all that is recorded. */
@@ -92,25 +99,25 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   #write(reconcile: RecordedReconcile): void {
     const text = textOf(reconcile);
     const weight = weightOf(reconcile);
-    const maxBytes = this.length + headerBytes + Buffer.byteLength(text) + maxMeasuresBytes;
+    const maxBytes = this.length + headerBytes + maxUtf8Bytes * text.length + maxMeasuresBytes;
     if (!this.#isLogged) {
       if (weight === Weight.dull && !this.#log.hasRoomFor(this, maxBytes)) {
-        this.remove();
+        if (!this.isPinned) this.remove();
         return;
       }
       this.#log.add(this);
       this.#isLogged = true;
     }
-    this.#log.write(this, maxBytes, (buffer, start) => {
+    this.#log.write(this, maxBytes, ({ buffer, view }, start) => {
       const textAt = start + headerBytes;
       const measuresAt = textAt + buffer.write(text, textAt);
       const records = locateRecords(buffer, this.offset, this.offset + this.length);
       const alike = records.find((each) => buffer.compare(buffer, each.text, each.measures, textAt, measuresAt) === 0);
       const earlier = alike === undefined ? undefined : measuresIn(buffer, alike);
-      let end = writeMeasures(buffer, measuresAt, reconcile, earlier);
-      buffer.writeUInt32LE(measuresAt - textAt, start);
-      buffer.writeUInt32LE(end - measuresAt, start + 4);
-      buffer.writeUInt8(weight, start + 8);
+      let end = writeMeasures(view, measuresAt, reconcile, earlier);
+      view.setUint32(start, measuresAt - textAt, true);
+      view.setUint32(start + 4, end - measuresAt, true);
+      view.setUint8(start + 8, weight);
       const replaced = alike ?? surplusOf(records);
       for (const each of records) if (each !== replaced) end += buffer.copy(buffer, end, each.start, each.end);
       return end;
@@ -157,12 +164,14 @@ const Weight = {
   acted: 2,
 } as const;
 
-function weightOf({ requests, steps, error, cause, furtherCauses }: RecordedReconcile): number {
+function weightOf({ requests, steps, furtherSteps, error, cause, furtherCauses }: RecordedReconcile): number {
   if (error !== undefined || steps.some(isAct)) return Weight.acted;
-  const isListed = requests === steps.filter(({ verb }) => verb !== 'unchanged').length;
-  if (requests > 0) return isListed ? Weight.ordinary : Weight.acted;
-  const causes = [cause, ...furtherCauses];
-  return causes.some((each) => each?.type === 'delta' && !isOnlyStatus(each)) ? Weight.ordinary : Weight.dull;
+  if (requests > 0) {
+    const areListed = furtherSteps === 0 || requests === steps.filter(({ verb }) => verb !== 'unchanged').length;
+    return areListed ? Weight.ordinary : Weight.acted;
+  }
+  const isNotable = (each: Cause | undefined) => each?.type === 'delta' && !isOnlyStatus(each);
+  return isNotable(cause) || furtherCauses.some(isNotable) ? Weight.ordinary : Weight.dull;
 }
 
 const isAct = ({ verb, subresource }: ReconcileRecord['steps'][number]): boolean =>
@@ -171,15 +180,10 @@ const isAct = ({ verb, subresource }: ReconcileRecord['steps'][number]): boolean
 type Step = ReconcileRecord['steps'][number];
 
 /** What alike reconciles have in common. */
-interface CommonText extends Pick<ReconcileRecord, 'cause' | 'requests' | 'reason' | 'outcome' | 'failure' | 'error'> {
-  /** Undefined instead of empty or 0. */
-  readonly furtherCauses: ReconcileRecord['furtherCauses'] | undefined;
-  readonly furtherSteps: number | undefined;
-  /** JSON has null instead of undefined. */
-  readonly steps:
-    | readonly (readonly [Step['verb'], kind: string, code: number, ...(string | null | undefined)[]])[]
-    | undefined;
-}
+type CommonParts = Pick<
+  ReconcileRecord,
+  'cause' | 'furtherCauses' | 'requests' | 'furtherSteps' | 'reason' | 'outcome' | 'failure' | 'error'
+> & { readonly steps: readonly Omit<Step, 'ms'>[] };
 
 /** The numbers in which alike reconciles differ. */
 type Measures = Pick<
@@ -195,6 +199,10 @@ type Measures = Pick<
   | 'ms'
 > & { readonly stepMs: readonly (number | undefined)[] };
 
+/**
+ * A line for the reconcile, and one for each step, of members that are separated by tabs. An empty member is undefined. Not JSON, which
+ * took most of a record's time.
+ */
 function textOf({
   cause,
   furtherCauses,
@@ -206,62 +214,94 @@ function textOf({
   failure,
   error,
 }: RecordedReconcile): string {
-  const text: CommonText = {
-    cause: withoutTime(cause),
-    furtherCauses: furtherCauses.length === 0 ? undefined : furtherCauses.map(withoutTime),
-    steps:
-      steps.length === 0
-        ? undefined
-        : steps.map(({ verb, kind, code, name, subresource, paths }) => [verb, kind, code, name, subresource, paths]),
-    furtherSteps: furtherSteps === 0 ? undefined : furtherSteps,
-    requests,
-    reason,
-    outcome,
-    failure,
-    error,
-  };
-  return JSON.stringify(text);
+  const further = furtherCauses.length === 0 ? undefined : JSON.stringify(furtherCauses.map(withoutTime));
+  const lines = [[textOfCause(cause), further, requests, furtherSteps, reason, outcome, failure, error].join('\t')];
+  for (const { verb, kind, code, name, subresource, paths } of steps) {
+    const safeName = name !== undefined && separator.test(name) ? undefined : name;
+    lines.push([verb, kind, code, safeName, subresource, paths].join('\t'));
+  }
+  return lines.join('\n');
 }
 
-/** @param earlier those of an alike reconcile, for which the record stands too */
+/** No object has it in its name: the API server refuses such a request. */
+const separator = /[\t\n]/;
+
+/** Thousands of keys share a cause, except those that were deferred. */
+const causeTexts = new WeakMap<Cause, string>();
+
+function textOfCause(cause: Cause | undefined): string | undefined {
+  if (cause === undefined) return undefined;
+  if (cause.type === 'observed') return JSON.stringify(withoutTime(cause));
+  const known = causeTexts.get(cause);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(cause);
+  causeTexts.set(cause, text);
+  return text;
+}
+
+function partsOf(text: string): CommonParts {
+  const [first = '', ...steps] = text.split('\n');
+  const [cause, furtherCauses, requests, furtherSteps, reason, outcome, failure, error] = first.split('\t');
+  return {
+    cause: cause ? (JSON.parse(cause) as CommonParts['cause']) : undefined,
+    furtherCauses: furtherCauses ? (JSON.parse(furtherCauses) as CommonParts['furtherCauses']) : [],
+    requests: Number(requests),
+    furtherSteps: Number(furtherSteps),
+    reason: reason || undefined,
+    outcome: (outcome || undefined) as CommonParts['outcome'],
+    failure: (failure || undefined) as CommonParts['failure'],
+    error: error || undefined,
+    steps: steps.map(stepOf),
+  };
+}
+
+function stepOf(line: string): CommonParts['steps'][number] {
+  const [verb, kind = '', code, name, subresource, paths] = line.split('\t');
+  return {
+    verb: verb as Step['verb'],
+    kind,
+    code: Number(code),
+    name: name || undefined,
+    subresource: subresource || undefined,
+    paths: paths || undefined,
+  };
+}
+
+/**
+ * @param earlier those of an alike reconcile, for which the record stands too
+ * @returns where they end
+ */
 function writeMeasures(
-  buffer: Buffer,
+  view: DataView,
   at: number,
   { startedAtMs, nextAtMs, retries, furtherAdds, waitedMs, deferredMs, ms, steps }: RecordedReconcile,
   earlier: Measures | undefined,
 ): number {
-  const { firstStartedAtMs = startedAtMs, count = 0 } = earlier ?? {};
-  let end = at;
-  for (const time of [startedAtMs, firstStartedAtMs, nextAtMs]) end = buffer.writeDoubleLE(time ?? Number.NaN, end);
-  for (const each of [count + 1, retries, furtherAdds, waitedMs, deferredMs, ms])
-    end = buffer.writeFloatLE(each ?? Number.NaN, end);
-  for (const step of steps) end = buffer.writeFloatLE(step.ms ?? Number.NaN, end);
+  view.setFloat64(at, startedAtMs, true);
+  view.setFloat64(at + 8, earlier?.firstStartedAtMs ?? startedAtMs, true);
+  view.setFloat64(at + 16, nextAtMs ?? Number.NaN, true);
+  view.setFloat32(at + 24, (earlier?.count ?? 0) + 1, true);
+  view.setFloat32(at + 28, retries, true);
+  view.setFloat32(at + 32, furtherAdds, true);
+  view.setFloat32(at + 36, waitedMs, true);
+  view.setFloat32(at + 40, deferredMs ?? Number.NaN, true);
+  view.setFloat32(at + 44, ms ?? Number.NaN, true);
+  let end = at + 48;
+  for (const step of steps) {
+    view.setFloat32(end, step.ms ?? Number.NaN, true);
+    end += 4;
+  }
   return end;
 }
 
-function readReconcile(
-  { furtherCauses = [], steps = [], furtherSteps = 0, ...text }: CommonText,
-  { stepMs, ...measures }: Measures,
-): ReconcileRecord {
-  return {
-    ...text,
-    ...measures,
-    furtherCauses,
-    steps: steps.map(([verb, kind, code, name, subresource, paths], index) => ({
-      verb,
-      kind,
-      code,
-      name: name ?? undefined,
-      subresource: subresource ?? undefined,
-      paths: paths ?? undefined,
-      ms: stepMs[index],
-    })),
-    furtherSteps,
-  };
-}
+const readReconcile = ({ steps, ...parts }: CommonParts, { stepMs, ...measures }: Measures): ReconcileRecord => ({
+  ...parts,
+  ...measures,
+  steps: steps.map((step, index) => ({ ...step, ms: stepMs[index] })),
+});
 
-const textIn = (buffer: Buffer, { text, measures }: RecordPosition): CommonText =>
-  JSON.parse(buffer.toString('utf8', text, measures)) as CommonText;
+const partsIn = (buffer: Buffer, { text, measures }: RecordPosition): CommonParts =>
+  partsOf(buffer.toString('utf8', text, measures));
 
 function measuresIn(buffer: Buffer, { measures, end }: RecordPosition): Measures {
   const timeAt = (index: number): number => buffer.readDoubleLE(measures + index * 8);

@@ -220,6 +220,40 @@ describe('the recorder keeps', () => {
     expect(recorder.bytes).toBeLessThanOrEqual(20_000);
   });
 
+  test('a reconcile that runs, although there is no room for the one before it, which is written later', () => {
+    const { recorder, start, end, create, reconcile, explained } = recording({ maxBytes: 20_000 });
+    for (let i = 0; i < 1000; i += 1) reconcile(`other-${i}`);
+    for (let i = 0; recorder.bytes > 0 && i < 1000; i += 1) end(start(`dull-${i}`));
+    end(start('a'));
+    const running = start('a');
+    expect(explained('a')?.reconciles).toHaveLength(1);
+    create(running, 'p');
+    end(running);
+    expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ name: 'p' }] }]);
+  });
+
+  test('nothing of a controller that was removed before its last reconciles were written', () => {
+    const { recorder, reconcile } = recording();
+    reconcile('a');
+    recorder.controllerRemoved('widget');
+    expect(recorder.bytes).toBe(0);
+  });
+
+  test('no name that no object can have: a record is lines of members', () => {
+    const { start, end, create, explained } = recording();
+    const trace = start('a');
+    create(trace, 'p\tx', refusal('no'));
+    create(trace, 'p\nget\tPart', refusal('no'));
+    create(trace, 'p');
+    end(trace);
+    const names = explained('a')?.reconciles.flatMap(({ steps }) => steps.map(({ kind, name }) => [kind, name]));
+    expect(names).toEqual([
+      ['Part', undefined],
+      ['Part', undefined],
+      ['Part', 'p'],
+    ]);
+  });
+
   test('the record of a reconcile that runs, although others need its bytes', () => {
     const { recorder, start, end, create, explained, reconcile } = recording(
       { maxBytes: 20_000 },

@@ -56,7 +56,7 @@ test('every entry that was not dropped has the bytes that were written last, and
           const entry = current;
           const content = Buffer.alloc(each.bytes, index);
           let hasRoom = false;
-          log.write(entry, each.bytes + each.unused, (buffer, at) => {
+          log.write(entry, each.bytes + each.unused, ({ buffer }, at) => {
             hasRoom = true;
             expect(log.bytesOf(entry)).toEqual(contents.get(entry));
             return at + content.copy(buffer, at);
