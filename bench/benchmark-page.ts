@@ -18,6 +18,7 @@ import {
 } from './report.ts';
 import type { Contender, Results } from './results.ts';
 import { workers } from './running-operator.ts';
+import { warmBursts } from './side-by-side.ts';
 import { median } from './statistics.ts';
 
 /** A page and the pictures that it shows, by their names in the folder beside it. */
@@ -162,7 +163,7 @@ kube-rs \`malloc_trim\`.`,
     heading: 'The flight recorder',
     about: ({ plan }) =>
       `Our operator, and \`unrecorded\`, the same without its flight recorder, at the same time on one API server, each with a namespace of
-its own. ${plan.besideBurst} Echos are created in each, alternately; then three times as many, warm. In ${count(plan.besideRounds, 'round')} which one starts first and which
+its own. ${plan.besideBurst} Echos are created in each, alternately; then ${warmBursts} times as many, warm. In ${count(plan.besideRounds, 'round')} which one starts first and which
 namespace it has take turns. What slows one down slows down the other, so that the ratio varies less than that of turns.`,
     measures: ['besideCpuPerEcho', 'besideWarmCpuPerEcho', 'besidePeakAnonymous'],
     peer: 'unrecorded',

@@ -22,7 +22,7 @@ export type Pair<T> = readonly [T, T];
 const namespaces = ['left', 'right'] as const;
 
 /** The bursts after the first, for operators whose code has been compiled. */
-const warmBursts = 3;
+export const warmBursts = 3;
 
 /**
  * Measures two operators at once, with bursts whose Echos alternate between their namespaces.
