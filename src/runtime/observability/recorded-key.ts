@@ -215,16 +215,18 @@ function textOf({
   error,
 }: RecordedReconcile): string {
   const further = furtherCauses.length === 0 ? undefined : JSON.stringify(furtherCauses.map(withoutTime));
-  const lines = [[textOfCause(cause), further, requests, furtherSteps, reason, outcome, failure, error].join('\t')];
+  const lines = [
+    [textOfCause(cause), further, requests, furtherSteps, member(reason), outcome, failure, error].join('\t'),
+  ];
   for (const { verb, kind, code, name, subresource, paths } of steps) {
-    const safeName = name !== undefined && separator.test(name) ? undefined : name;
-    lines.push([verb, kind, code, safeName, subresource, paths].join('\t'));
+    lines.push([verb, kind, code, member(name), subresource, paths].join('\t'));
   }
   return lines.join('\n');
 }
 
-/** No object has it in its name: the API server refuses such a request. */
-const separator = /[\t\n]/;
+/** What would be more than one member is left out. No object has such a name, and no condition such a reason: the API server refuses it. */
+const member = (text: string | undefined): string | undefined =>
+  text !== undefined && /[\t\n]/.test(text) ? undefined : text;
 
 /** Thousands of keys share a cause, except those that were deferred. */
 const causeTexts = new WeakMap<Cause, string>();

@@ -239,15 +239,17 @@ describe('the recorder keeps', () => {
     expect(recorder.bytes).toBe(0);
   });
 
-  test('no name that no object can have: a record is lines of members', () => {
+  test('no name and no reason that the API server refuses: a record is lines of members', () => {
     const { start, end, create, explained } = recording();
     const trace = start('a');
+    trace.reported('Done\nget\tPart');
     create(trace, 'p\tx', refusal('no'));
     create(trace, 'p\nget\tPart', refusal('no'));
     create(trace, 'p');
     end(trace);
-    const names = explained('a')?.reconciles.flatMap(({ steps }) => steps.map(({ kind, name }) => [kind, name]));
-    expect(names).toEqual([
+    const { reason, steps = [] } = explained('a')?.reconciles[0] ?? {};
+    expect(reason).toBeUndefined();
+    expect(steps.map(({ kind, name }) => [kind, name])).toEqual([
       ['Part', undefined],
       ['Part', undefined],
       ['Part', 'p'],
