@@ -59,9 +59,7 @@ const projectBars: readonly Bar[] = [
     measure: 'longCpuPerEcho',
     peers: kubeRs,
     bound: { atMost: 1.1 },
-    limit:
-      'an HTTP client of our own took 0.88 of the CPU, more than half of what is missing, but it was 660 lines to maintain in place of a ' +
-      'library.',
+    limit: 'an HTTP client of our own took 0.88 of the CPU, but it was 660 lines to maintain in place of a library.',
   },
   {
     measure: 'serverCpuPerEcho',

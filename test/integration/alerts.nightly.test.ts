@@ -240,7 +240,7 @@ test('EchoperatorLeadershipFlapping fires when leaders are stopped one after the
 });
 
 test('EchoperatorReconcilesFailing fires while a quota refuses Jobs', async () => {
-  // The resyncs of those that have a Job would succeed, and be more than half of all reconciles.
+  // The resyncs of Echos that have a Job would succeed, and be more than half of all reconciles.
   await cluster.client.deleteCollection(Echo, { namespace });
   const quota = { name: 'none', namespace };
   await cluster.client.create(ResourceQuota, { metadata: quota, spec: { hard: { 'count/jobs.batch': '0' } } });
