@@ -51,9 +51,9 @@ export async function* explainCommand(
 }
 
 /** What `--follow` prints again for: all but the time of the answer, and for how long something waits. */
-function stateOf({ explanation, activity }: ExplainAnswer): string {
+function stateOf({ explanation, activity, ...others }: ExplainAnswer): string {
   const withoutAt = [explanation, activity].map((part) => part && { ...part, at: '' });
-  return JSON.stringify(withoutAt, (name, value) =>
+  return JSON.stringify([...withoutAt, others], (name, value) =>
     name === 'now' ? String(value).replace(/\d+(\.\d+)? (ms|s|min)\b/g, '') : value,
   );
 }
@@ -64,20 +64,23 @@ interface ExplainArguments {
   readonly follow: boolean;
 }
 
-const usage = 'takes KIND/NAME, as echo/hello, or --since SECONDS';
-
 function parse(args: readonly string[]): ExplainArguments {
   const { values, positionals } = parsed(args);
   const { namespace, since, json, follow } = values;
+  const object = positionals.join(' ');
   if (since !== undefined) {
+    if (object !== '') throw new ExplainUsageError(`explain: got ${object} and --since ${since}, takes one of them`);
     const withinSeconds = Number(since);
-    if (positionals.length > 0 || !(withinSeconds > 0 && Number.isFinite(withinSeconds)))
-      throw new ExplainUsageError(`explain: ${usage}`);
+    if (!(withinSeconds > 0 && Number.isFinite(withinSeconds))) {
+      const takes = 'takes a number of seconds above 0, as 300';
+      throw new ExplainUsageError(`explain: --since: got ${since || 'nothing'}, ${takes}`);
+    }
     return { query: { ...(namespace !== undefined && { namespace }), withinSeconds }, json, follow };
   }
-  const [kind = '', name = '', ...further] = positionals.length === 1 ? (positionals[0]?.split('/') ?? []) : [];
+  const [kind = '', name = '', ...further] = positionals.length === 1 ? object.split('/') : [];
   if (kind === '' || name === '' || further.length > 0) {
-    throw new ExplainUsageError(`explain: got ${positionals.join(' ') || 'nothing'}, ${usage}`);
+    const takes = 'takes KIND/NAME, as echo/hello, or --since SECONDS';
+    throw new ExplainUsageError(`explain: got ${object || 'nothing'}, ${takes}`);
   }
   return { query: { kind, namespace: namespace ?? 'default', name }, json, follow };
 }
@@ -95,6 +98,8 @@ function parsed(args: readonly string[]) {
       },
     });
   } catch (cause) {
-    throw new ExplainUsageError(`explain: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    // Its errors are TypeErrors. Without the advice on arguments that begin with "-": no object has such a name.
+    const [problem] = (cause as TypeError).message.split('. ');
+    throw new ExplainUsageError(`explain: ${problem}`, { cause });
   }
 }

@@ -28,6 +28,8 @@ Commands:
   explain --since SECONDS [-n NAMESPACE] [--json] [--follow]
                     print what the operator in this container did, in a namespace or in all, and what it has not ended
   version           print the version
+
+--help or -h prints this.
 `;
 
 const commands = ['apply-crds', 'delete-crds', 'check-uninstall', 'version'] as const;
@@ -43,6 +45,10 @@ const commandTimeoutMs = 60_000;
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(usage);
+    return 0;
+  }
   if (args[0] === 'explain') {
     const color = process.stdout.isTTY;
     for await (const text of explainCommand(args.slice(1), readConfig(environment).explainDir, { color })) {

@@ -45,6 +45,15 @@ test('an unknown command prints the usage', async () => {
   expect(stderr).toContain('apply-crds');
 });
 
+test.each([[['--help']], [['-h']], [['explain', '--help']], [['apply-crds', '-h']]])(
+  '%j prints the usage',
+  async (args) => {
+    const { exitCode, stdout, stderr } = await operatorCommand(args, {});
+    expect(stdout).toContain('Usage: echoperator [command]');
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+  },
+);
+
 test('SIGTERM ends the process with exit code 0; probes and metrics report its state', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
   // A change, not what was there before: caches that only list are ready too.

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ExplainError, ExplainUsageError, explainCommand } from '../../src/explain.ts';
+import { ExplainError, explainCommand } from '../../src/explain.ts';
 import { type ExplainAnswer, type ExplainServer, serveExplanations } from '../../src/runtime/process/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
@@ -160,18 +160,37 @@ describe('explain', () => {
     await texts.return();
   });
 
+  test('follows: prints again when another replica leads', async () => {
+    const ledBy = (identity: string) => ({
+      ...answer,
+      leader: { identity, isThisReplica: false, since: '2026-01-02T03:00:00.000Z' },
+    });
+    answer = ledBy('pod-1_x');
+    const texts = explainCommand(['echo/hello', '--follow'], folder);
+    expect((await texts.next()).value).toContain('leader: pod-1_x');
+    const next = texts.next();
+    answer = ledBy('pod-2_y');
+    expect((await next).value).toContain('leader: pod-2_y');
+    await texts.return();
+  });
+
+  const object = 'takes KIND/NAME, as echo/hello, or --since SECONDS';
+  const seconds = 'takes a number of seconds above 0, as 300';
   test.each([
-    [[]],
-    [['echo']],
-    [['echo/']],
-    [['a/b/c']],
-    [['echo/a', 'echo/b']],
-    [['echo/a', '--nosuch']],
-    [['--since', 'x']],
-    [['--since', '1e999']],
-    [['echo/a', '--since', '5']],
-  ])('refuses the arguments %j', async (args) => {
-    await expect(explained(args)).rejects.toThrow(ExplainUsageError);
+    [[], `got nothing, ${object}`],
+    [['echo'], `got echo, ${object}`],
+    [['echo/'], `got echo/, ${object}`],
+    [['a/b/c'], `got a/b/c, ${object}`],
+    [['echo/a', 'echo/b'], `got echo/a echo/b, ${object}`],
+    [['echo/a', '--nosuch'], "Unknown option '--nosuch'"],
+    [['--since', 'x'], `--since: got x, ${seconds}`],
+    [['--since', '5m'], `--since: got 5m, ${seconds}`],
+    [['--since', ''], `--since: got nothing, ${seconds}`],
+    [['--since=-1'], `--since: got -1, ${seconds}`],
+    [['--since', '1e999'], `--since: got 1e999, ${seconds}`],
+    [['echo/a', '--since', '5'], `got echo/a and --since 5, takes one of them`],
+  ])('refuses the arguments %j: %s', async (args, message) => {
+    await expect(explained(args)).rejects.toMatchObject({ name: 'ExplainUsageError', message: `explain: ${message}` });
   });
 
   test('fails without a folder, without an operator, and for an unknown kind', async () => {
