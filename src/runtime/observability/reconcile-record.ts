@@ -63,6 +63,18 @@ export interface ReconcileRecord {
   readonly firstStartedAtMs: number;
 }
 
+/** How much a reconcile explains. */
+export const Weight = {
+  /** It sent nothing, and no change of a field other than the status caused it. */
+  dull: 0,
+  /** It read or wrote a status, or such a change caused it. */
+  ordinary: 1,
+  /** It changed more than a status, or failed. */
+  acted: 2,
+} as const;
+
+export type Weight = (typeof Weight)[keyof typeof Weight];
+
 /** A step of a reconcile that runs. */
 export class RecordedStep implements StepRecord, RequestTrace {
   readonly verb: StepRecord['verb'];
@@ -113,6 +125,8 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   /** The last of them: it may be in flight. */
   lastFurtherStep: RecordedStep | undefined;
   requests = 0;
+  /** Grows as the reconcile does more. */
+  weight: Weight;
   /** The fields for whose differences the next apply is sent. */
   #differing: string | undefined;
   reason: string | undefined;
@@ -137,6 +151,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     this.furtherCauses = queued?.furtherCauses ?? none;
     this.furtherAdds = queued?.furtherAdds ?? 0;
     this.retries = retries;
+    this.weight = isNotable(this.cause) || this.furtherCauses.some(isNotable) ? Weight.ordinary : Weight.dull;
   }
 
   get count(): number {
@@ -154,6 +169,8 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   requested(request: ClientRequest, sentAtMs: number): RequestTrace {
     const { verb, kind, key, subresource, patch } = request;
     this.requests += 1;
+    if (subresource !== 'status' && verb !== 'get' && verb !== 'list') this.weight = Weight.acted;
+    else if (this.weight === Weight.dull) this.weight = Weight.ordinary;
     const differing = verb === 'apply' ? this.#differing : undefined;
     this.#differing = undefined;
     const paths = patch === undefined ? differing : patchedPaths(patch).join(', ');
@@ -182,7 +199,10 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   ): void {
     this.outcome = outcome;
     this.failure = failure;
-    if (error !== undefined) this.error = summarizeError(error);
+    if (error !== undefined) {
+      this.error = summarizeError(error);
+      this.weight = Weight.acted;
+    }
     this.ms = endedAtMs - this.startedAtMs;
     this.nextAtMs = nextAtMs;
     // An answer that comes before this is written is too late. NaN is read as undefined.
@@ -209,7 +229,9 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 const none: readonly Cause[] = [];
 
 /** An object that was added or deleted has no paths. */
-export const isOnlyStatus = ({ paths }: DeltaCause): boolean => paths.every((path) => path.startsWith('status'));
+const isOnlyStatus = ({ paths }: DeltaCause): boolean => paths.every((path) => path.startsWith('status'));
+
+const isNotable = (cause: Cause | undefined): boolean => cause?.type === 'delta' && !isOnlyStatus(cause);
 
 export const withoutTime = <Each extends Cause | undefined>(cause: Each): Each | RecordedCause =>
   cause?.type === 'observed'

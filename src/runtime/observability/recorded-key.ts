@@ -1,12 +1,6 @@
 import type { Cause } from '../queue/index.ts';
 import type { Linked } from '../queue/linked-list.ts';
-import {
-  isOnlyStatus,
-  maxSteps,
-  type ReconcileRecord,
-  type RecordedReconcile,
-  withoutTime,
-} from './reconcile-record.ts';
+import { maxSteps, type ReconcileRecord, type RecordedReconcile, Weight, withoutTime } from './reconcile-record.ts';
 import type { LogEntry, RecordLog } from './record-log.ts';
 
 /** How many reconciles of a key are kept. */
@@ -70,7 +64,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   /** The reconciles that have ended and started at `fromMs` or later, oldest first. Not for the hot path. */
   reconcilesSince(fromMs: number): readonly ReconcileRecord[] {
     const bytes = this.#log.bytesOf(this);
-    return locateRecords(bytes, 0, bytes.length)
+    return locateRecords(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0, bytes.length)
       .map((at) => ({ at, measures: measuresIn(bytes, at) }))
       .filter(({ measures }) => measures.startedAtMs >= fromMs)
       .map(({ at, measures }) => readReconcile(partsIn(bytes, at), measures))
@@ -98,10 +92,9 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   /** Replaces an alike reconcile, or else one that is too many. */
   #write(reconcile: RecordedReconcile): void {
     const text = textOf(reconcile);
-    const weight = weightOf(reconcile);
     const maxBytes = this.length + headerBytes + maxUtf8Bytes * text.length + maxMeasuresBytes;
     if (!this.#isLogged) {
-      if (weight === Weight.dull && !this.#log.hasRoomFor(this, maxBytes)) {
+      if (reconcile.weight === Weight.dull && !this.#log.hasRoomFor(this, maxBytes)) {
         if (!this.isPinned) this.remove();
         return;
       }
@@ -111,13 +104,13 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
     this.#log.write(this, maxBytes, ({ buffer, view }, start) => {
       const textAt = start + headerBytes;
       const measuresAt = textAt + buffer.write(text, textAt);
-      const records = locateRecords(buffer, this.offset, this.offset + this.length);
+      const records = locateRecords(view, this.offset, this.offset + this.length);
       const alike = records.find((each) => buffer.compare(buffer, each.text, each.measures, textAt, measuresAt) === 0);
       const earlier = alike === undefined ? undefined : measuresIn(buffer, alike);
       let end = writeMeasures(view, measuresAt, reconcile, earlier);
       view.setUint32(start, measuresAt - textAt, true);
       view.setUint32(start + 4, end - measuresAt, true);
-      view.setUint8(start + 8, weight);
+      view.setUint8(start + 8, reconcile.weight);
       const replaced = alike ?? surplusOf(records);
       for (const each of records) if (each !== replaced) end += buffer.copy(buffer, end, each.start, each.end);
       return end;
@@ -135,13 +128,13 @@ interface RecordPosition {
 }
 
 /** The records of one key, newest first. */
-function locateRecords(buffer: Buffer, from: number, to: number): readonly RecordPosition[] {
+function locateRecords(view: DataView, from: number, to: number): readonly RecordPosition[] {
   const records: RecordPosition[] = [];
   for (let start = from; start < to; ) {
     const text = start + headerBytes;
-    const measures = text + buffer.readUInt32LE(start);
-    const end = measures + buffer.readUInt32LE(start + 4);
-    records.push({ weight: buffer.readUInt8(start + 8), start, text, measures, end });
+    const measures = text + view.getUint32(start, true);
+    const end = measures + view.getUint32(start + 4, true);
+    records.push({ weight: view.getUint8(start + 8), start, text, measures, end });
     start = end;
   }
   return records;
@@ -153,29 +146,6 @@ function surplusOf(records: readonly RecordPosition[]): RecordPosition | undefin
   const least = Math.min(...records.map(({ weight }) => weight));
   return records.findLast(({ weight }) => weight === least);
 }
-
-/** How much a reconcile explains. */
-const Weight = {
-  /** It sent nothing, and no change of a field other than the status caused it. */
-  dull: 0,
-  /** It read or wrote a status, or such a change caused it. */
-  ordinary: 1,
-  /** It changed more than a status, or failed. */
-  acted: 2,
-} as const;
-
-function weightOf({ requests, steps, furtherSteps, error, cause, furtherCauses }: RecordedReconcile): number {
-  if (error !== undefined || steps.some(isAct)) return Weight.acted;
-  if (requests > 0) {
-    const areListed = furtherSteps === 0 || requests === steps.filter(({ verb }) => verb !== 'unchanged').length;
-    return areListed ? Weight.ordinary : Weight.acted;
-  }
-  const isNotable = (each: Cause | undefined) => each?.type === 'delta' && !isOnlyStatus(each);
-  return isNotable(cause) || furtherCauses.some(isNotable) ? Weight.ordinary : Weight.dull;
-}
-
-const isAct = ({ verb, subresource }: ReconcileRecord['steps'][number]): boolean =>
-  subresource !== 'status' && !['get', 'list', 'unchanged'].includes(verb);
 
 type Step = ReconcileRecord['steps'][number];
 
@@ -200,8 +170,8 @@ type Measures = Pick<
 > & { readonly stepMs: readonly (number | undefined)[] };
 
 /**
- * A line for the reconcile, and one for each step, of members that are separated by tabs. An empty member is undefined. Not JSON, which
- * took most of a record's time.
+ * A line for the reconcile, and one for each step, of members that are separated by tabs. An empty member is undefined. Not JSON or `join`,
+ * which took most of a record's time.
  */
 function textOf({
   cause,
@@ -212,27 +182,25 @@ function textOf({
   reason,
   outcome,
   failure,
-  error,
+  error = '',
 }: RecordedReconcile): string {
-  const further = furtherCauses.length === 0 ? undefined : JSON.stringify(furtherCauses.map(withoutTime));
-  const lines = [
-    [textOfCause(cause), further, requests, furtherSteps, member(reason), outcome, failure, error].join('\t'),
-  ];
-  for (const { verb, kind, code, name, subresource, paths } of steps) {
-    lines.push([verb, kind, code, member(name), subresource, paths].join('\t'));
+  const further = furtherCauses.length === 0 ? '' : JSON.stringify(furtherCauses.map(withoutTime));
+  const why = `${textOfCause(cause)}\t${further}\t${requests}\t${furtherSteps}\t`;
+  let text = `${why}${member(reason)}\t${outcome ?? ''}\t${failure ?? ''}\t${error}`;
+  for (const { verb, kind, code, name, subresource = '', paths = '' } of steps) {
+    text += `\n${verb}\t${kind}\t${code}\t${member(name)}\t${subresource}\t${paths}`;
   }
-  return lines.join('\n');
+  return text;
 }
 
-/** What would be more than one member is left out. No object has such a name, and no condition such a reason: the API server refuses it. */
-const member = (text: string | undefined): string | undefined =>
-  text !== undefined && /[\t\n]/.test(text) ? undefined : text;
+/** Empty if it would be more than one member. No object has such a name, and no condition such a reason: the API server refuses it. */
+const member = (text = ''): string => (/[\t\n]/.test(text) ? '' : text);
 
 /** Thousands of keys share a cause, except those that were deferred. */
 const causeTexts = new WeakMap<Cause, string>();
 
-function textOfCause(cause: Cause | undefined): string | undefined {
-  if (cause === undefined) return undefined;
+function textOfCause(cause: Cause | undefined): string {
+  if (cause === undefined) return '';
   if (cause.type === 'observed') return JSON.stringify(withoutTime(cause));
   const known = causeTexts.get(cause);
   if (known !== undefined) return known;
