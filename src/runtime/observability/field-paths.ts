@@ -45,11 +45,12 @@ export function patchedPaths(patch: object): readonly string[] {
   if (Array.isArray(patch)) {
     for (const { op, path } of patch) {
       const [, ...segments] = String(path).split('/');
-      if (op !== 'test')
-        add(
-          paths,
-          segments.reduce((parent, segment) => memberPath(parent, unescaped(segment)), ''),
-        );
+      const isConsequence = segments[0] === 'metadata' && consequences.has(segments[1] ?? '');
+      if (op === 'test' || isConsequence) continue;
+      add(
+        paths,
+        segments.reduce((parent, segment) => memberPath(parent, unescaped(segment)), ''),
+      );
     }
   } else compare(patch as Members, {}, '', 1, paths);
   return paths;

@@ -50,9 +50,10 @@ describe('the paths of a patch', () => {
     expect(patchedPaths(patch)).toEqual(['status.conditions', 'status.phase']);
   });
 
-  test('a JSON patch, without its tests', () => {
+  test('a JSON patch, without its preconditions', () => {
     const patch = [
       { op: 'test', path: '/metadata/uid', value: 'x' },
+      { op: 'add', path: '/metadata/resourceVersion', value: '1' },
       { op: 'add', path: '/metadata/annotations/a.b~1c', value: 'x' },
       { op: 'remove', path: '/metadata/finalizers/0' },
     ];
