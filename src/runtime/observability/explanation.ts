@@ -1,4 +1,5 @@
 import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import type { DeltaCause } from '../queue/index.ts';
 import type { ControllerKeyState, ObservedController } from './observer.ts';
 import type { ReconcileRecord, RecordedCause, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 import type { RecordedKey } from './recorded-key.ts';
@@ -291,14 +292,17 @@ function describeCauses({ cause, furtherCauses, furtherAdds, retries }: Reconcil
   return `${causes.join('; ')}${others > 0 ? `; and ${others} more` : ''}`;
 }
 
+function describeDelta({ kind, change, paths, by, origin }: DeltaCause): string {
+  const fields = paths.length === 0 ? 'in no field that the cache keeps' : paths.join(', ');
+  const where = change === 'modified' ? ` (${fields})` : '';
+  return `${kind} ${change}${where}${by === undefined ? '' : ` by ${by}`}${origin === 'list' ? ', found by a list' : ''}`;
+}
+
 /** Why a key was enqueued, in words. */
 function describeCause(cause: RecordedCause | undefined, retries: number): string {
   switch (cause?.type) {
-    case 'delta': {
-      const paths = cause.paths.length === 0 ? '' : ` (${cause.paths.join(', ')})`;
-      const by = cause.by === undefined ? '' : ` by ${cause.by}`;
-      return `${cause.kind} ${cause.change}${paths}${by}${cause.origin === 'list' ? ', found by a list' : ''}`;
-    }
+    case 'delta':
+      return describeDelta(cause);
     case 'observed':
       return `${describeCause(cause.before, retries)}, deferred until ${describeEndOfDeferral(cause)}`;
     case 'retry':

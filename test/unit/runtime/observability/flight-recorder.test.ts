@@ -513,6 +513,21 @@ describe('an explanation', () => {
     );
   });
 
+  test('tells that a change is in no field that the cache keeps', () => {
+    const { observer, end, explained } = recording();
+    const cause = {
+      type: 'delta',
+      kind: 'Pod',
+      change: 'modified',
+      origin: 'watch',
+      paths: [],
+      by: undefined,
+    } as const;
+    const queued = { cause, addedAtMs: performance.now(), furtherCauses: undefined, furtherAdds: 0 };
+    end(observer.started('default/a', performance.now(), queued, 0));
+    expect(explained('a')?.reconciles[0]?.why).toBe('Pod modified (in no field that the cache keeps)');
+  });
+
   test('tells where a reconcile is stuck', () => {
     const { start, explained, told } = recording({}, { isProcessing: true });
     const trace = start('a');
