@@ -45,8 +45,9 @@ export function patchedPaths(patch: object): readonly string[] {
   if (Array.isArray(patch)) {
     for (const { op, path } of patch) {
       const [, ...segments] = String(path).split('/');
-      const isConsequence = segments[0] === 'metadata' && consequences.has(segments[1] ?? '');
-      if (op === 'test' || isConsequence) continue;
+      // A resourceVersion in a patch is a precondition, like a test.
+      const isPrecondition = op === 'test' || (segments[0] === 'metadata' && consequences.has(segments[1] ?? ''));
+      if (isPrecondition) continue;
       add(
         paths,
         segments.reduce((parent, segment) => memberPath(parent, unescaped(segment)), ''),
