@@ -293,9 +293,8 @@ function describeCauses({ cause, furtherCauses, furtherAdds, retries }: Reconcil
 }
 
 function describeDelta({ kind, change, paths, by, origin }: DeltaCause): string {
-  const fields = paths.length === 0 ? 'in no field that the cache keeps' : paths.join(', ');
-  const where = change === 'modified' ? ` (${fields})` : '';
-  return `${kind} ${change}${where}${by === undefined ? '' : ` by ${by}`}${origin === 'list' ? ', found by a list' : ''}`;
+  const fields = change === 'modified' ? ` (${paths.join(', ') || 'in no field that the cache keeps'})` : '';
+  return `${kind} ${change}${fields}${by === undefined ? '' : ` by ${by}`}${origin === 'list' ? ', found by a list' : ''}`;
 }
 
 /** Why a key was enqueued, in words. */

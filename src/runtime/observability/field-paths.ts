@@ -44,10 +44,9 @@ export function patchedPaths(patch: object): readonly string[] {
   const paths: string[] = [];
   if (Array.isArray(patch)) {
     for (const { op, path } of patch) {
-      const [, ...segments] = String(path).split('/');
-      // A resourceVersion in a patch is a precondition, like a test.
-      const isPrecondition = op === 'test' || (segments[0] === 'metadata' && consequences.has(segments[1] ?? ''));
+      const isPrecondition = op === 'test' || path === '/metadata/resourceVersion';
       if (isPrecondition) continue;
+      const [, ...segments] = String(path).split('/');
       add(
         paths,
         segments.reduce((parent, segment) => memberPath(parent, unescaped(segment)), ''),

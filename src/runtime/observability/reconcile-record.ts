@@ -1,6 +1,6 @@
 import { ApiError, type ClientRequest } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
-import type { Cause, DeltaCause, ObservedCause } from '../queue/index.ts';
+import type { Cause, ObservedCause } from '../queue/index.ts';
 import { summarizeError } from './error-summary.ts';
 import { patchedPaths } from './field-paths.ts';
 import type { FailureKind, ResultLabel } from './metrics.ts';
@@ -228,10 +228,9 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 
 const none: readonly Cause[] = [];
 
-/** An object that was added or deleted has no paths. */
-const isOnlyStatus = ({ paths }: DeltaCause): boolean => paths.every((path) => path.startsWith('status'));
-
-const isNotable = (cause: Cause | undefined): boolean => cause?.type === 'delta' && !isOnlyStatus(cause);
+/** Whether a field other than the status has changed. An object that was added or deleted has no paths. */
+const isNotable = (cause: Cause | undefined): boolean =>
+  cause?.type === 'delta' && cause.paths.some((path) => !path.startsWith('status'));
 
 export const withoutTime = <Each extends Cause | undefined>(cause: Each): Each | RecordedCause =>
   cause?.type === 'observed'
