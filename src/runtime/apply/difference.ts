@@ -34,7 +34,7 @@ export function differencesOf(desired: unknown, stored: unknown, schema: Schema)
 const none: readonly Difference[] = [];
 
 /** undefined if nothing differs, so that comparing equal objects allocates nothing. */
-type Differences = readonly Difference[] | undefined;
+type Differences = Difference[] | undefined;
 
 function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: boolean): Differences {
   if (desired === stored || isAbsent(desired)) return undefined;
@@ -150,24 +150,40 @@ function compareMergedList(
     if (nested !== undefined) found = append(found, inBrackets(itemKey(item, merge)), nested);
     next += 1;
   }
-  const duplicate =
-    stored.length === desired.length ? undefined : desired.find((item) => isDuplicate(item, stored, merge));
+  // Two stored items with one key make the stored list longer, or an item missing above.
+  const duplicate = stored.length === desired.length ? undefined : findDuplicate(desired, stored, merge);
   return duplicate === undefined ? found : append(found, '', mismatch(stored, inBrackets(itemKey(duplicate, merge))));
 }
 
-/** An update, unlike an apply, can store two items with the same key (two `env` with one name; the last one counts). */
-function isDuplicate(item: unknown, stored: readonly unknown[], merge: 'set' | readonly ListKey[]): boolean {
-  let count = 0;
-  for (const other of stored) if (isSameItem(item, other, merge)) count += 1;
-  return count > 1;
+/**
+ * Finds a desired item whose key two stored items have. An update, unlike an apply, can store that (two `env` with one name; the last one
+ * counts).
+ */
+function findDuplicate(
+  desired: readonly unknown[],
+  stored: readonly unknown[],
+  merge: 'set' | readonly ListKey[],
+): unknown {
+  const counts = new Map<unknown, number>();
+  for (const item of stored) {
+    const id = identityOf(item, merge);
+    counts.set(id, (counts.get(id) ?? 0) + 1);
+  }
+  return desired.find((item) => (counts.get(identityOf(item, merge)) ?? 0) > 1);
 }
 
-/** Appends nested differences, with their paths prefixed. */
+/** Equal for two items exactly if {@link isSameItem}. An item without keys equals no other. */
+function identityOf(item: unknown, merge: 'set' | readonly ListKey[]): unknown {
+  if (merge === 'set' || !isObject(item)) return item;
+  return JSON.stringify(merge.map((key) => item[key.name] ?? key.default));
+}
+
+/** Appends nested differences, with their paths prefixed. Changes `before`, which belongs to the caller. */
 function append(before: Differences, path: string, nested: Differences): Differences {
   if (nested === undefined) return before;
-  const added =
-    path === '' ? nested : nested.map((difference) => ({ ...difference, path: `${path}${difference.path}` }));
-  return before === undefined ? added : [...before, ...added];
+  const all = before ?? [];
+  for (const each of nested) all.push(path === '' ? each : { ...each, path: `${path}${each.path}` });
+  return all;
 }
 
 function isSameItem(a: unknown, b: unknown, merge: 'set' | readonly ListKey[]): boolean {

@@ -20,11 +20,15 @@ const exponents: Readonly<Record<string, readonly [tens: number, twos: number]>>
 
 const pattern = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)$/;
 
+/** The API server writes at most 22 characters. The time to compute with a number grows faster than its digits. */
+const maxLength = 64;
+
 /**
  * Converts a quantity to billionths, the API server's precision, and rounds away from zero as it does
- * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity.
+ * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity, and for one of more than 64 characters.
  */
 function parseNanos(quantity: string): bigint | undefined {
+  if (quantity.length > maxLength) return undefined;
   const [match, sign, whole = '', fraction = '', exponent, suffix = ''] = pattern.exec(quantity) ?? [];
   if (match === undefined || whole + fraction === '') return undefined;
   const [tens = 0, twos = 0] = exponent === undefined ? (exponents[suffix] ?? []) : [Number(exponent)];
@@ -58,7 +62,8 @@ export function compareQuantities(a: string | number, b: string | number): numbe
 
 function requireNanos(quantity: string | number): bigint {
   const nanos = parseNanos(String(quantity));
-  if (nanos === undefined) throw new RangeError(`invalid quantity: ${JSON.stringify(quantity)}`);
+  if (nanos === undefined)
+    throw new RangeError(`invalid quantity: ${JSON.stringify(String(quantity).slice(0, maxLength))}`);
   return nanos;
 }
 

@@ -1,3 +1,5 @@
+import { cutText } from './cut-text.ts';
+
 /** One of the problems that the API server found in a request. */
 export interface StatusCause {
   /** One CamelCase word: FieldValueInvalid, NamespaceTerminating … */
@@ -23,7 +25,8 @@ export interface Status {
 
 /**
  * The API server refused a request. The message is one line for a log: method, path, code, reason, the server's message,
- * and each cause that the server's message does not mention.
+ * and each cause that the server's message does not mention. Texts of the server, which may quote a whole spec, are cut to about 4 kB each,
+ * the message as a whole too, and of its causes the first 20 are kept.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -43,11 +46,13 @@ export class ApiError extends Error {
     status: Status,
     retryAfterSeconds: number | undefined = status.details?.retryAfterSeconds,
   ) {
-    super(`${request}: ${code} ${status.reason ?? 'Unknown'}: ${oneLineMessage(status)}`);
+    const bounded = boundedStatus(status);
+    const { reason = 'Unknown' } = bounded;
+    super(cutText(`${request}: ${code} ${reason}: ${oneLineMessage(bounded)}`));
     this.code = code;
-    this.reason = status.reason ?? 'Unknown';
+    this.reason = reason;
     this.retryAfterSeconds = retryAfterSeconds;
-    this.#status = status;
+    this.#status = bounded;
     this.#request = request;
   }
 
@@ -77,7 +82,25 @@ function oneLineMessage({ message = 'no message', details }: Status): string {
     // The server usually builds its message from the causes.
     if (cause !== undefined && !message.includes(cause)) parts.push(field ? `${field}: ${cause}` : cause);
   }
-  return parts.join('; ').replaceAll(/\s*\n\s*/g, ' ');
+  const lines = parts.join('; ').split('\n');
+  return lines.map((line) => line.trim()).join(' ');
+}
+
+const maxCauses = 20;
+
+/** A proxy or an extension may send anything under these names. */
+function boundedStatus(status: Status): Status {
+  const { details, ...rest } = status;
+  if (typeof details !== 'object' || details === null) return cutTexts(rest);
+  const { causes, ...others } = details;
+  const kept = Array.isArray(causes) ? causes.slice(0, maxCauses).map(cutTexts<StatusCause>) : undefined;
+  return { ...cutTexts(rest), details: { ...cutTexts(others), ...(kept !== undefined && { causes: kept }) } };
+}
+
+/** Cuts the members that are texts. */
+function cutTexts<T extends object>(object: T): T {
+  const texts = Object.entries(object).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  return { ...object, ...Object.fromEntries(texts.map(([name, text]) => [name, cutText(text)])) };
 }
 
 const hasReason = (error: unknown, reason: string): error is ApiError =>

@@ -411,3 +411,20 @@ test('an addition of the server to a claimRef is no surplus, because the field o
   const stored = { spec: { claimRef: { ...claimRef, uid: 'u', resourceVersion: '7' } } };
   expect(differencesOf({ spec: { claimRef } }, stored, volume)).toEqual([]);
 });
+
+test('long lists are compared in linear time, also if all of their items differ or one repeats', () => {
+  const count = 20_000;
+  const deploymentWith = (env: readonly object[]): object => ({
+    spec: { template: { spec: { containers: [{ name: 'a', env }] } } },
+  });
+  const env = Array.from({ length: count }, (_, n) => ({ name: `E${n}`, value: 'x' }));
+  const desired = deploymentWith(env);
+  const pathsOf = (stored: readonly object[]): string[] =>
+    differencesOf(desired, deploymentWith(stored), schemaOf(Deployment)).map(({ path }) => path);
+  const startedAtMs = performance.now();
+  expect(pathsOf([{ name: 'other' }, ...env])).toEqual([]);
+  expect(pathsOf(env.map(({ name }) => ({ name, value: 'y' })))).toHaveLength(count);
+  const last = env[count - 1] ?? {};
+  expect(pathsOf([...env, last])).toEqual([`.spec.template.spec.containers[a].env[E${count - 1}]`]);
+  expect(performance.now() - startedAtMs).toBeLessThan(5000);
+});

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { equalQuantities } from '../../../../src/runtime/apply/quantity.ts';
 import { compareQuantities } from '../../../../src/runtime/controller/index.ts';
 
 describe('compareQuantities', () => {
@@ -21,4 +22,14 @@ describe('compareQuantities', () => {
     expect(() => compareQuantities(text, '1')).toThrow(`invalid quantity: "${text}"`);
     expect(() => compareQuantities('1', text)).toThrow(RangeError);
   });
+});
+
+test('a quantity longer than any that has a meaning is invalid, instead of computed for seconds', () => {
+  const digits = '1'.repeat(1_000_000);
+  const startedAtMs = performance.now();
+  for (const text of [digits, `0.${digits}`, `${digits}Gi`]) {
+    expect(equalQuantities(text, '1')).toBe(false);
+    expect(() => compareQuantities(text, '1')).toThrow(RangeError);
+  }
+  expect(performance.now() - startedAtMs).toBeLessThan(2000);
 });

@@ -146,3 +146,37 @@ describe('predicates', () => {
     expect(error(422, 'Invalid').hasCause('FieldValueRequired')).toBe(false);
   });
 });
+
+describe('a text from outside', () => {
+  const size = 250_000;
+
+  test.each([
+    ['blanks', ' '.repeat(size)],
+    ['blank lines', '\n '.repeat(size / 2)],
+    ['letters', 'x'.repeat(size)],
+    ['surrogates', '\u{1f600}'.repeat(size / 2)],
+  ])('of %s is cut before a pattern or a log line gets it', (_, text) => {
+    const message = `CronJob.batch "a" is invalid: spec.schedule: Invalid value: "${text}": bad`;
+    const causes = Array.from({ length: 9000 }, (_each, n) => ({
+      reason: 'FieldValueInvalid',
+      field: `f${n}`,
+      message: text,
+    }));
+    const startedAtMs = performance.now();
+    const refused = new ApiError('POST /x', 422, { reason: 'Invalid', message, details: { causes } });
+    const lines: string[] = [];
+    pino({}, { write: (line) => lines.push(line) }).error({ err: refused }, 'failed');
+    expect(performance.now() - startedAtMs).toBeLessThan(2000);
+    expect(lines.join('').length).toBeLessThan(20_000);
+    expect(refused.message).toMatch(/^POST \/x: 422 Invalid: CronJob\.batch "a" is invalid: spec\.schedule/);
+    expect(refused.message.length).toBeLessThan(4200);
+    expect(refused.message.isWellFormed()).toBe(true);
+    expect(JSON.stringify(refused.status).length).toBeLessThan(250_000);
+    expect(isInvalid(refused)).toBe(true);
+  });
+
+  test('that is short stays as it is', () => {
+    const status = { reason: 'Invalid', message: 'm', details: { name: 'n', causes: [{ field: 'metadata.uid' }] } };
+    expect(new ApiError('POST /x', 422, status).status).toEqual(status);
+  });
+});
