@@ -30,7 +30,7 @@ export const disabledReasons = defineReasons({
 /**
  * Adds a controller that replaces a disabled one. In the condition `Ready` of each object it reports that the controller is disabled, and
  * whether the object's deletion waits for that. If another operator overwrites the report, it yields, as {@link OverwrittenReports} says.
- * Does nothing if the CRD is not installed.
+ * Does nothing if the CRD is not installed, and never delays the start of the others.
  */
 export function addDisabledController(
   manager: Manager,
@@ -43,7 +43,7 @@ export function addDisabledController(
   },
 ): void {
   const { events } = options;
-  const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
+  const objects = manager.informer(kind, { optional: true, delaysStart: false, ...scopeOf(options) }).store;
   // `status.observedGeneration` belongs to the status that the kind's own controller has written.
   const reporter = new OutcomeReporter({ kind, reasons: disabledReasons, events, keepsObservedGeneration: true });
   const reports = new OverwrittenReports();

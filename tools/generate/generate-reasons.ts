@@ -61,10 +61,9 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   return Promise.all(
     pages.map(async ([page, reasons, conditions]): Promise<[string, string]> => {
       const text = await readFile(join(root, page), 'utf8');
-      return [
-        page,
-        replaceTable(page, text, 'reasons', tableOf({ ...reasons, ...commonReasons, ...disabledReasons }, conditions)),
-      ];
+      // A kind may give a common reason a meaning of its own. Its rows come first.
+      const rows = { ...reasons, ...commonReasons, ...reasons, ...disabledReasons };
+      return [page, replaceTable(page, text, 'reasons', tableOf(rows, conditions))];
     }),
   );
 }

@@ -1,5 +1,13 @@
 import { type ApiError, type Client, isForbidden, type WatchEvent } from '../client/index.ts';
-import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../kind/index.ts';
+import {
+  isReadable,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  resourceName,
+  unreadableMembersOf,
+} from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
@@ -74,6 +82,8 @@ export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
 /** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
 export interface CacheStatistics {
   readonly objects: number;
+  /** Objects of which a member cannot be read, because it is nested too deep. */
+  readonly unreadableObjects: number;
   /** Complete lists. Each after the first is a relist. */
   readonly lists: number;
   readonly failedLists: number;
@@ -113,6 +123,11 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
    * kind can be listed. If it is unavailable later, the manager is not ready, and keys wait up to five minutes for their writes.
    */
   readonly optional?: boolean;
+  /**
+   * Whether the manager waits for the first list before it starts workers, and is not ready while the cache is stale. If false, the controller
+   * begins with the objects that have arrived; each later one enqueues its key. Default true.
+   */
+  readonly delaysStart?: boolean;
 }
 
 /**
@@ -195,6 +210,7 @@ export class Informer<T extends KubeObject> {
       .filter((timeMs) => timeMs !== undefined);
     return {
       objects: this.#store.size,
+      unreadableObjects: this.#store.unreadable,
       lists: total(({ lists }) => lists),
       failedLists: total(({ failedLists }) => failedLists),
       failedWatches: total(({ failedWatches }) => failedWatches),
@@ -369,12 +385,24 @@ export class Informer<T extends KubeObject> {
   #prepare(object: T, origin: DeltaOrigin): T {
     const fieldOwners = this.#fieldOwners === undefined || origin === 'list' ? undefined : fieldOwnersOf(object);
     const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
+    if (!isReadable(whole)) return this.#unreadable(whole);
     const small = this.#transformed(whole);
-    const reference = this.#store.get(small.metadata) ?? this.#shareReference;
-    const prepared = share(small, reference);
+    const known = this.#store.get(small.metadata);
+    const prepared = share(small, known !== undefined && isReadable(known) ? known : this.#shareReference);
     this.#shareReference = prepared;
     if (fieldOwners !== undefined) this.#fieldOwners?.set(prepared, fieldOwners);
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
+  }
+
+  /** Returns an object as it is: transforming, sharing and freezing it would read the unreadable members. */
+  #unreadable(object: T): T {
+    // Items of lists of built-in kinds have none, and the error of a reader names it.
+    if (object.kind === undefined) Object.assign(object, { kind: this.kind.kind });
+    if (this.#store.get(object.metadata)?.metadata.resourceVersion !== object.metadata.resourceVersion) {
+      const details = { object: keyString(keyOf(object)), members: unreadableMembersOf(object) };
+      this.#log.warn(details, 'an object cannot be read whole: its cache entry lacks these members');
+    }
+    return object;
   }
 
   #transformed(object: T): T {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Kind, type KubeObject, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
+import { isReadable, type Kind, type KubeObject, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
 import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
 /** A change of an object in the store. */
@@ -61,6 +61,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   readonly #indexFailed: (error: unknown, object: T, index: string) => void;
   #owners: ObjectIndex<T> | undefined;
   #size = 0;
+  #unreadable = 0;
 
   constructor({ kind, indexFailed = () => {} }: StoreOptions<T> = {}) {
     this.kind = kind;
@@ -69,6 +70,11 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** The number of objects of which a member cannot be read. */
+  get unreadable(): number {
+    return this.#unreadable;
   }
 
   get(key: ObjectKey): T | undefined {
@@ -170,6 +176,8 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   }
 
   #reindex(previous: T | undefined, next: T | undefined): void {
+    if (previous !== undefined && !isReadable(previous)) this.#unreadable -= 1;
+    if (next !== undefined && !isReadable(next)) this.#unreadable += 1;
     for (const index of this.#indexes.values()) move(index, previous, next);
     if (this.#owners !== undefined) move(this.#owners, previous, next);
   }
@@ -186,7 +194,9 @@ function move<T extends KubeObject>(index: ObjectIndex<T>, previous: T | undefin
   if (next !== undefined) index.add(next);
 }
 
-const isEqual = (a: KubeObject, b: KubeObject): boolean => a === b || isDeepStrictEqual(a, b);
+/** An object that cannot be read whole equals only itself. */
+const isEqual = (a: KubeObject, b: KubeObject): boolean =>
+  a === b || (isReadable(a) && isReadable(b) && isDeepStrictEqual(a, b));
 
 const isSameVersion = (a: KubeObject, b: KubeObject): boolean =>
   a.metadata.resourceVersion === b.metadata.resourceVersion;

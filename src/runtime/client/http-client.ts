@@ -30,6 +30,7 @@ import type {
   WatchOptions,
 } from './client.ts';
 import type { Gate } from './gate.ts';
+import { parseBody } from './parse-body.ts';
 import { collectionPath, creationPath, objectPath } from './resource-path.ts';
 import { splitLines } from './split-lines.ts';
 import type { HttpRequest, Transport } from './transport.ts';
@@ -396,7 +397,7 @@ function parseWatchEvent<T extends KubeObject>(path: string, line: string): Watc
 
 function parseLine(path: string, line: string): unknown {
   try {
-    return JSON.parse(line);
+    return parseBody(line);
   } catch {
     throw notAnEvent(path, line);
   }

@@ -6,6 +6,7 @@
  */
 export { apiVersionOf, groupOf, resourceName, versionedResource } from '../kind/kind.ts';
 export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';
+export { UnreadableObjectError } from '../kind/unreadable-object.ts';
 export {
   ApiError,
   isAlreadyExists,
@@ -50,6 +51,7 @@ export type {
 export { connect } from './connect.ts';
 export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
 export { type ConnectedClient, type CreateClientOptions, createClient } from './create-client.ts';
+export { cutText } from './cut-text.ts';
 export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
 export { getIfPresent } from './get-if-present.ts';

@@ -1,4 +1,5 @@
 import { ApiError, type Status } from './api-error.ts';
+import { parseBody } from './parse-body.ts';
 
 /**
  * Parses the JSON body of a response.
@@ -10,7 +11,7 @@ import { ApiError, type Status } from './api-error.ts';
 export function parseResponse(request: string, code: number, text: string, retryAfter: string | undefined): unknown {
   if (code >= 400) throw errorOf(request, code, text, retryAfter);
   try {
-    return JSON.parse(text);
+    return parseBody(text);
   } catch {
     // The API server always responds with JSON. Anything else is a proxy's login page or a redirect.
     const message = `the response is not JSON: ${JSON.stringify(text.slice(0, 200))}`;
@@ -25,7 +26,7 @@ export const errorOf = (request: string, code: number, text: string, retryAfter:
 /** A proxy responds with HTML or an empty body; its text becomes the message. */
 function parseStatus(code: number, text: string): Status {
   try {
-    const status: unknown = JSON.parse(text);
+    const status: unknown = parseBody(text);
     if (typeof status === 'object' && status !== null && 'kind' in status && status.kind === 'Status') {
       return status as Status;
     }

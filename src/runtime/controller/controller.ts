@@ -20,9 +20,9 @@ import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../q
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
-import type { Predicate } from './predicate.ts';
+import { type Predicate, passes } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
-import { type Result, TerminalError } from './result.ts';
+import { isTerminal, type Result } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
 import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { TimeLimit } from './time-limit.ts';
@@ -308,7 +308,7 @@ export class Controller<T extends KubeObject> {
       const enqueueOptions = enqueueOptionsOf(delta, origin);
       // Before the predicate, which may compare whole objects.
       if (this.#isOwnWrite(key, enqueueOptions)) return;
-      if (predicate === undefined || predicate(delta)) {
+      if (passes(predicate, delta)) {
         if (delta.type === 'added') this.#debouncer?.added(key);
         this.#add(key, enqueueOptions, causes?.of(delta, origin));
       } else if (causes !== undefined && changesMoreThanStatus(delta)) {
@@ -433,7 +433,7 @@ export class Controller<T extends KubeObject> {
       ...(debouncedMs < (queued.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
-      isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
+      isFiltered: object !== undefined && !passes(predicate, { type: 'added', object }),
       deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
       awaited: this.#readYourWrites.awaitedWrites(id),
     };
@@ -495,7 +495,7 @@ export class Controller<T extends KubeObject> {
       log.info({ err: asError(error) }, 'reconcile failed after the drain timeout: not retried');
       return { outcome: 'error' };
     }
-    if (error instanceof TerminalError) {
+    if (isTerminal(error)) {
       log.error({ err: error }, 'reconcile failed with a terminal error: not retried');
       this.#queue.forget(key);
       return { outcome: 'error', failure: 'terminal' };

@@ -2,6 +2,7 @@ import type { Delta, DeltaOrigin, FieldOwner } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 import { changedPaths, isEmpty, segmentsOf } from '../observability/field-paths.ts';
 import type { DeltaCause } from '../queue/index.ts';
+import { isReadableDelta } from './predicate.ts';
 
 /** How many causes of a kind are kept for reuse. */
 const maxCauses = 64;
@@ -23,7 +24,7 @@ export class DeltaCauses {
 
   of(delta: Delta<KubeObject>, origin: DeltaOrigin): DeltaCause {
     if (delta.type !== 'modified') return this.#whole(delta.type, origin);
-    const paths = changedPaths(delta.object, delta.previous);
+    const paths = isReadableDelta(delta) ? changedPaths(delta.object, delta.previous) : [];
     const by = isDeletion(delta) ? undefined : writersOf(this.#fieldOwnersOf(delta.object), paths);
     return this.#cause({ change: 'modified', origin, paths, by });
   }

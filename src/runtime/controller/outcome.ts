@@ -13,12 +13,13 @@ import {
   type StandardStatus,
   setCondition,
   statusPatch,
+  UnreadableObjectError,
 } from '../kind/index.ts';
 import { summarizeError } from '../observability/error-summary.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
 import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
-import { done, type Result, requeueAfter, retry, TerminalError } from './result.ts';
+import { done, isTerminal, type Result, requeueAfter, retry } from './result.ts';
 
 /** What a reason of the condition `Ready` means. */
 export interface Reason {
@@ -73,6 +74,11 @@ export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R>
 
 /** The reasons that every kind has besides its own: an {@link OutcomeReporter} itself reports them. */
 export const commonReasons = defineReasons({
+  InvalidSpec: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'The operator cannot read the spec. The message names the field and what to do.',
+  },
   ReconcileFailed: {
     ready: 'Unknown',
     event: 'Warning',
@@ -218,7 +224,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
       return isResult(outcome) ? outcome : await this.report(object, outcome, context);
     } catch (error) {
-      const shouldReport = error instanceof TerminalError || this.#isPersistent(priorFailures);
+      const shouldReport = isTerminal(error) || this.#isPersistent(priorFailures);
       if (shouldReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
       throw error;
     }
@@ -348,7 +354,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   async #reportFailure(object: T, error: unknown, context: ReportingContext): Promise<void> {
     if (this.#isReported(error) || error instanceof GateClosedError || isNamespaceTerminating(error)) return;
     this.#markReported(error);
-    const outcomeOf = (current: T) => this.#failureOutcome(current, failureMessage(error, context.priorFailures));
+    const outcomeOf = (current: T): AnyOutcome<R, T> =>
+      error instanceof UnreadableObjectError && error.object.metadata.uid === object.metadata.uid
+        ? { reason: 'InvalidSpec', message: error.message }
+        : this.#failureOutcome(current, failureMessage(error, context.priorFailures));
     const desired = desiredStatus(this.#reasons, object, outcomeOf(object), this.#now());
     if (statusPatch(object.status ?? {}, desired) === undefined) return;
     try {
@@ -457,7 +466,7 @@ const besides = '; besides, ';
 
 /** The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. */
 const failureMessage = (error: unknown, priorFailures: ReconcileContext['priorFailures']): string =>
-  error instanceof TerminalError || priorFailures === undefined
+  isTerminal(error) || priorFailures === undefined
     ? `the reconcile has failed and is not retried: ${summarizeError(error)}`
     : `reconciles have failed since ${priorFailures.since.toISOString()}: ${summarizeError(error)}`;
 

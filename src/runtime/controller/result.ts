@@ -1,3 +1,5 @@
+import { UnreadableObjectError } from '../kind/unreadable-object.ts';
+
 /** What the queue does with the key next. */
 export type Result =
   | { readonly type: 'done' }
@@ -28,6 +30,10 @@ export function requeueAfter(delayMs: number): Result {
  * object's status reports.
  */
 export const retry = (error: unknown): Result => ({ type: 'retry', error });
+
+/** Whether a retry cannot fix the error. */
+export const isTerminal = (error: unknown): boolean =>
+  error instanceof TerminalError || error instanceof UnreadableObjectError;
 
 /** An error that a retry cannot fix. It is counted and logged; the key is reconciled again only when something changes. */
 export class TerminalError extends Error {

@@ -7,11 +7,12 @@ import {
   keyOf,
   keyString,
   type ObjectKey,
+  UnreadableObjectError,
   versionedResource,
 } from '../kind/index.ts';
 import type { Cause, Priority } from '../queue/index.ts';
 import { DeltaCauses } from './delta-causes.ts';
-import type { Predicate } from './predicate.ts';
+import { type Predicate, passes } from './predicate.ts';
 
 /** Returns the manager's shared informer of a kind. */
 export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>) => Informer<T>;
@@ -74,12 +75,25 @@ function keysBeforeAndAfter<T extends KubeObject>(
   delta: Delta<T>,
   keysOf: (object: T) => Iterable<ObjectKey>,
 ): readonly ObjectKey[] {
-  const after = [...keysOf(delta.object)];
+  const after = keysIfReadable(delta.object, keysOf);
   if (delta.type !== 'modified') return after;
-  const before = [...keysOf(delta.previous)];
+  const before = keysIfReadable(delta.previous, keysOf);
   const isSame = before.length === after.length && before.every((key, n) => isSameKey(key, after[n]));
   // The queue holds a key once, so one that is in both does no harm.
   return isSame ? after : [...before, ...after];
+}
+
+/** No keys if `keysOf` needs a member that cannot be read. The informer has logged the object. */
+function keysIfReadable<T extends KubeObject>(
+  object: T,
+  keysOf: (object: T) => Iterable<ObjectKey>,
+): readonly ObjectKey[] {
+  try {
+    return [...keysOf(object)];
+  } catch (error) {
+    if (error instanceof UnreadableObjectError) return [];
+    throw error;
+  }
 }
 
 const isSameKey = (a: ObjectKey, b: ObjectKey | undefined): boolean =>
@@ -95,7 +109,7 @@ function watchDeltas<T extends KubeObject>(
       const informer = informers(kind, options);
       const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackFieldOwners()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
-        if (predicate !== undefined && !predicate(delta)) return;
+        if (!passes(predicate, delta)) return;
         const enqueueOptions = enqueueOptionsOf(delta, origin);
         let cause: Cause | undefined;
         for (const key of keysOf(delta)) {

@@ -38,3 +38,4 @@ export {
 } from './object.ts';
 export { type DesiredStatus, statusPatch } from './status-patch.ts';
 export { NotStructuralError } from './structural-schema.ts';
+export { isReadable, makeUnreadable, UnreadableObjectError, unreadableMembersOf } from './unreadable-object.ts';

@@ -218,7 +218,7 @@ export class Manager {
   readiness(): Readiness {
     const isStale = (informer: SharedInformer['informer']): boolean =>
       !informer.hasSynced || informer.isDefective || informer.missingPermission(this.#cacheSyncTimeoutMs) !== undefined;
-    const stale = [...this.#informers.values()].filter(({ informer }) => isStale(informer));
+    const stale = [...this.#informers.values()].filter(({ informer, delaysStart }) => delaysStart && isStale(informer));
     const waitingFor = namesOf(stale);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
@@ -280,10 +280,12 @@ export class Manager {
     if (this.#state === 'running') this.log.info({ resources }, 'workers start');
   }
 
-  /** Resolves when each present cache has synced or is stopping. */
+  /** Resolves when each present cache that delays the start has synced or is stopping. */
   #allSynced(): Promise<unknown> {
     // Skip synced informers: each controller that is added and removed would leave a listener on them.
-    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
+    const unsynced = [...this.#informers.values()].filter(
+      ({ informer, delaysStart }) => delaysStart && !informer.hasSynced,
+    );
     return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 

@@ -5,6 +5,8 @@ import { type KubeObject, resourceName } from '../kind/index.ts';
 /** An informer with a reference count, and its run. */
 export class SharedInformer {
   readonly informer: AnyInformer;
+  /** Whether the manager waits for it; see {@link InformerOptions.delaysStart}. */
+  readonly delaysStart: boolean;
   readonly #options: object;
   readonly #onReleased: () => void;
   readonly #stop = new AbortController();
@@ -12,8 +14,13 @@ export class SharedInformer {
   #running: Promise<void> | undefined;
 
   /** @param onReleased is called after the last release. */
-  constructor(informer: AnyInformer, options: object, onReleased: () => void) {
+  constructor(
+    informer: AnyInformer,
+    options: Pick<InformerOptions<KubeObject>, 'delaysStart'>,
+    onReleased: () => void,
+  ) {
     this.informer = informer;
+    this.delaysStart = options.delaysStart ?? true;
     this.#options = options;
     this.#onReleased = onReleased;
   }

@@ -1,4 +1,5 @@
 import { ApiError, NoResponseError } from '../client/index.ts';
+import { UnreadableObjectError } from '../kind/index.ts';
 
 /** Words that name a kind of error, such as a code or a class: nothing with a space, a quote or a path in it. */
 const codePattern = /^\w{1,40}$/;
@@ -29,6 +30,8 @@ const causeOf = (error: unknown): unknown => (error instanceof Error ? error.cau
 
 function partOf(error: unknown): string {
   if (error instanceof ApiError) return apiErrorPart(error);
+  // Its message has names only.
+  if (error instanceof UnreadableObjectError) return error.message;
   if (!(error instanceof Error)) return 'a value that is not an Error';
   const name = codePattern.test(error.name) ? error.name : 'Error';
   const code = codeOf(error);

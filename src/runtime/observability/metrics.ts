@@ -95,6 +95,7 @@ export class Metrics {
   readonly #debouncedKeys: Readings<'controller'>;
   readonly #eventAge: Readings<'resource'>;
   readonly #cachedObjects: Readings<'resource'>;
+  readonly #unreadableObjects: Readings<'resource'>;
   readonly #lists: Readings<'resource'>;
   readonly #listErrors: Readings<'resource' | 'verb'>;
   /** The informers of each resource. */
@@ -228,6 +229,11 @@ export class Metrics {
     this.#cachedObjects = scrapedGauge(registry, {
       name: 'informer_cached_objects',
       help: 'Objects in the cache',
+      labels: ['resource'],
+    });
+    this.#unreadableObjects = scrapedGauge(registry, {
+      name: 'informer_unreadable_objects',
+      help: 'Cached objects of which a member cannot be read, because it is nested too deep; a warning in the log names each',
       labels: ['resource'],
     });
     this.#lists = scrapedCounter(registry, {
@@ -390,7 +396,13 @@ export class Metrics {
       informers.delete(read);
       if (informers.size > 0) return;
       this.#informers.delete(resource);
-      for (const readings of [this.#eventAge, this.#cachedObjects, this.#lists, this.#listErrors]) {
+      for (const readings of [
+        this.#eventAge,
+        this.#cachedObjects,
+        this.#unreadableObjects,
+        this.#lists,
+        this.#listErrors,
+      ]) {
         readings.remove('resource', resource);
       }
     };
@@ -405,6 +417,7 @@ export class Metrics {
       return ages.length === 0 ? undefined : Math.max(...ages) / 1000;
     });
     this.#cachedObjects.add({ resource }, () => sum(values(({ objects }) => objects)));
+    this.#unreadableObjects.add({ resource }, () => sum(values(({ unreadableObjects }) => unreadableObjects)));
     this.#lists.add({ resource }, () => sum(values(({ lists }) => lists)));
     this.#listErrors.add({ resource, verb: 'list' }, () => sum(values(({ failedLists }) => failedLists)));
     this.#listErrors.add({ resource, verb: 'watch' }, () => sum(values(({ failedWatches }) => failedWatches)));

@@ -628,3 +628,65 @@ test('cannot run twice at once, and a second run resumes from the last resourceV
   running = informer.run(stop.signal);
   expect((await server.next({ watch: true })).query.get('resourceVersion')).toBe('5');
 });
+
+describe('an object that is nested too deep', () => {
+  /** As the API server takes it: up to 10,000 levels. JSON.stringify would overflow. */
+  const deepText = (name: string, resourceVersion: string, open = '[', close = ']'): string => {
+    const object = {
+      ...stored(name, resourceVersion, { labels: { a: 'b' } }),
+      kind: 'Widget',
+      status: { phase: 'Ok' },
+    };
+    return `${JSON.stringify(object).slice(0, -1)},"spec":${open.repeat(9900)}1${close.repeat(9900)}}`;
+  };
+
+  test.each([
+    ['lists', '[', ']'],
+    ['maps', '{"a":', '}'],
+  ])('of %s stays in the store without that member, and its kind goes on', async (_, open, close) => {
+    make({ freeze: true, transform: (widget) => ({ ...widget }) });
+    running = informer.run(stop.signal);
+    const items = `[${deepText('deep', '1', open, close)},${JSON.stringify(stored('a', '2'))}]`;
+    (await server.next({ watch: false })).text(
+      200,
+      'application/json',
+      `{"metadata":{"resourceVersion":"5"},"items":${items}}`,
+    );
+    const stream = (await server.next({ watch: true })).stream();
+    await told(2);
+    const deep = informer.store.get({ namespace: 'default', name: 'deep' });
+    expect(deep?.metadata).toEqual(stored('deep', '1', { labels: { a: 'b' } }).metadata);
+    expect(deep?.status).toEqual({ phase: 'Ok' });
+    const problem = 'Widget default/deep: .spec is nested more than 500 levels deep: simplify it, or delete the object';
+    expect(() => deep?.spec).toThrow(problem);
+    expect(() => ({ ...deep })).toThrow(problem);
+    expect(log.lines.filter(({ level }) => level !== 'debug')).toEqual([
+      {
+        level: 'warn',
+        message: 'an object cannot be read whole: its cache entry lacks these members',
+        details: { resource: 'widgets.test.example', object: 'default/deep', members: ['spec'] },
+      },
+    ]);
+    expect(informer.statistics().unreadableObjects).toBe(1);
+
+    stream.write(`{"type":"MODIFIED","object":${deepText('deep', '6', open, close)}}\n`);
+    stream.send('MODIFIED', stored('a', '7'));
+    await told(4);
+    stream.send('MODIFIED', stored('deep', '8'));
+    stream.write(`{"type":"MODIFIED","object":${deepText('a', '9', open, close)}}\n`);
+    stream.write(`{"type":"DELETED","object":${deepText('a', '10', open, close)}}\n`);
+    await told(7);
+    expect(deltas).toEqual([
+      'added deep @1',
+      'added a @2',
+      'modified deep @6',
+      'modified a @7',
+      'modified deep @8',
+      'modified a @9',
+      'deleted a @10',
+    ]);
+    expect(informer.store.get({ namespace: 'default', name: 'deep' })).toEqual(stored('deep', '8'));
+    expect(informer.statistics().unreadableObjects).toBe(0);
+    expect(informer.isDefective).toBe(false);
+  });
+});

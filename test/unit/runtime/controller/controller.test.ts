@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import type { Delta } from '../../../../src/runtime/cache/index.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import {
@@ -224,6 +225,39 @@ describe('a reconcile that ends', () => {
     expect(errors()).toEqual([]);
     expect(managed.log.messages('debug')).toContain('the status reports the failure: retrying with backoff');
     expect(await result('error')).toBe(3);
+  });
+
+  test('of an object that cannot be read whole fails by name, once per change of the object; others go on', async () => {
+    const predicate = jest.fn(({ object }: Delta<Widget>) => object.spec?.size !== 3);
+    const sizes: string[] = [];
+    const stream = await controller(
+      ['a'],
+      (name) => {
+        const widget = managed.manager.informer(Widget).store.get({ namespace: 'default', name });
+        sizes.push(`${name} ${widget?.spec?.size}`);
+        return done;
+      },
+      { predicate },
+    );
+    const deep = (resourceVersion: string): string =>
+      `${JSON.stringify(stored('deep', resourceVersion)).slice(0, -1)},"spec":${'['.repeat(9900)}${']'.repeat(9900)}}`;
+    stream.write(`{"type":"ADDED","object":${deep('11')}}\n`);
+    await reconciled('deep', 1);
+    stream.write(`{"type":"MODIFIED","object":${deep('12')}}\n`);
+    await reconciled('deep', 2);
+    stream.send('ADDED', stored('b', '13'));
+    await reconciled('b', 1);
+    stream.send('MODIFIED', { ...stored('deep', '14'), spec: { size: 2 } });
+    await reconciled('deep', 3);
+    expect(sizes).toEqual(['a undefined', 'b undefined', 'deep 2']);
+    expect(times('deep')).toBe(3);
+    const problem = 'Widget default/deep: .spec is nested more than 500 levels deep: simplify it, or delete the object';
+    const failed = managed.log.lines.filter(({ level }) => level === 'error');
+    expect(failed.map(({ message, details }) => [message, (details.err as Error).message])).toEqual([
+      ['reconcile failed with a terminal error: not retried', problem],
+      ['reconcile failed with a terminal error: not retried', problem],
+    ]);
+    expect(await managed.metric('informer_unreadable_objects', { resource: 'widgets.test.example' })).toBe(0);
   });
 
   test('with a TerminalError is logged, counted, and not retried until the object changes', async () => {

@@ -14,7 +14,13 @@ import {
   retry,
   TerminalError,
 } from '../../../../src/runtime/index.ts';
-import { builtInKind, type Condition, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
+import {
+  builtInKind,
+  type Condition,
+  makeUnreadable,
+  type ObjectOf,
+  UnreadableObjectError,
+} from '../../../../src/runtime/kind/index.ts';
 import type { EventNotice } from '../../../../src/runtime/observability/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
@@ -680,6 +686,40 @@ describe('a reconcile that fails again and again', () => {
     expect(await told(widget())).toMatchObject({
       reason: 'ReconcileFailed',
       message: 'the reconcile has failed and is not retried: TerminalError',
+    });
+    expect(await failed).toBe(error);
+  });
+
+  test('because its spec cannot be read is reported as InvalidSpec, once', async () => {
+    const deep = (status?: Reporting['status']): Reporting => {
+      const object = { ...widget(status), kind: 'Widget', spec: {} };
+      makeUnreadable(object, ['spec'], 'nested too deep');
+      return object;
+    };
+    const error = new UnreadableObjectError(deep(), 'spec', 'nested too deep');
+    const failed = reporter()
+      .reconcile(deep(), context(), () => Promise.reject(error))
+      .catch((thrown: unknown) => thrown);
+    const ready = await told(widget());
+    const message = 'Widget default/a: .spec is nested too deep: simplify it, or delete the object';
+    expect(ready).toMatchObject({ status: 'False', reason: 'InvalidSpec', message });
+    expect(await failed).toBe(error);
+    expect(notices).toEqual([`Warning InvalidSpec: ${message}`]);
+
+    const reported = deep({ observedGeneration: 2, conditions: [ready as Condition] });
+    await expect(reporter().reconcile(reported, context(), () => Promise.reject(error))).rejects.toBe(error);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('because a child cannot be read names the child', async () => {
+    const child = { ...stored('child', '9'), kind: 'Part' };
+    const error = new UnreadableObjectError(child, 'spec', 'nested too deep');
+    const failed = reporter()
+      .reconcile(widget(), context(), () => Promise.reject(error))
+      .catch((thrown: unknown) => thrown);
+    expect(await told(widget())).toMatchObject({
+      reason: 'ReconcileFailed',
+      message: `the reconcile has failed and is not retried: ${error.message}`,
     });
     expect(await failed).toBe(error);
   });

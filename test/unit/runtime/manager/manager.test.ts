@@ -47,6 +47,18 @@ describe('a start', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
+  test('does not wait for a cache that need not delay it, whose objects are reconciled when they arrive', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.manager.controller(Part, { informer: { delaysStart: false }, reconcile: noting() });
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await reconciled('a');
+    expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+    await managed.sync({ [partsPath]: { resourceVersion: '10', items: [stored('b', '2')] } });
+    await reconciled('a', 'b');
+  });
+
   test('lists once a kind that two controllers watch', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { name: 'first', owns: [Part], reconcile: noting() });

@@ -49,6 +49,7 @@ const ours = [
   ['controller_longest_deferral_seconds', 'gauge', 'controller'],
   ['controller_stuck_reconciles', 'gauge', 'controller'],
   ['informer_cached_objects', 'gauge', 'resource'],
+  ['informer_unreadable_objects', 'gauge', 'resource'],
   ['informer_last_event_age_seconds', 'gauge', 'resource'],
   ['informer_watches_replaced_total', 'counter', 'controller resource'],
   ['leader_election_fence_closings_total', 'counter', 'name reason'],
@@ -58,7 +59,14 @@ const ours = [
   ['reflector_lists_total', 'counter', 'resource'],
 ];
 
-const statistics = { objects: 3, lists: 2, failedLists: 1, failedWatches: 4, unconfirmedForMs: 500 };
+const statistics = {
+  objects: 3,
+  unreadableObjects: 1,
+  lists: 2,
+  failedLists: 1,
+  failedWatches: 4,
+  unconfirmedForMs: 500,
+};
 
 /** Every metric with a value, as it is exposed: its name, type, labels and, of a histogram, buckets. */
 async function exposed(): Promise<string[][]> {

@@ -1,0 +1,69 @@
+import { type KubeObject, makeUnreadable } from '../kind/index.ts';
+
+/**
+ * How many levels the value of a member of an object may be nested. The API server takes 10,000; recursive functions, also Node's own
+ * (`isDeepStrictEqual`, `structuredClone`), overflow V8's stack at about 5,000. Kubernetes' own kinds need less than 40.
+ */
+export const maxNesting = 500;
+
+type Members = Record<string, unknown>;
+
+/**
+ * Parses the JSON text of an object, a list or an event of a watch. Whatever recurses over a parsed body relies on this: it is nested at most
+ * {@link maxNesting} levels below the members of each object. A deeper member of an object cannot be read; see {@link makeUnreadable}.
+ * Deep `managedFields` are left out, because they mirror another member.
+ *
+ * @throws SyntaxError if the text is not JSON.
+ */
+export function parseBody(text: string): unknown {
+  const body: unknown = JSON.parse(text);
+  if (isObject(body) && mayBeDeep(text)) containDepth(body);
+  return body;
+}
+
+/** Whether the text has more brackets than levels are allowed: a cheap test that almost every single object fails. */
+function mayBeDeep(text: string): boolean {
+  let count = 0;
+  for (const bracket of ['{', '[']) {
+    for (let index = text.indexOf(bracket); index !== -1; index = text.indexOf(bracket, index + 1)) {
+      count += 1;
+      if (count > maxNesting) return true;
+    }
+  }
+  return false;
+}
+
+function containDepth(body: Members): void {
+  for (const object of objectsOf(body)) if (isObject(object)) containObject(object);
+}
+
+/** The object of an event of a watch, the items of a list, or the object itself. The metadata of a list has no uid. */
+function objectsOf(body: Members): readonly unknown[] {
+  const { type, object, items, metadata } = body;
+  if (typeof type === 'string' && isObject(object)) return [object];
+  return Array.isArray(items) && !(isObject(metadata) && 'uid' in metadata) ? items : [body];
+}
+
+function containObject(object: Members): void {
+  const { metadata } = object;
+  if (isObject(metadata) && isTooDeep(metadata)) delete metadata.managedFields;
+  const deep = Object.keys(object).filter((member) => isTooDeep(object[member]));
+  if (deep.length > 0)
+    makeUnreadable(object as unknown as KubeObject, deep, `nested more than ${maxNesting} levels deep`);
+}
+
+/** Descends level by level, without recursion. */
+function isTooDeep(value: unknown): boolean {
+  let level = isNested(value) ? [value] : [];
+  for (let depth = 1; level.length > 0; depth += 1) {
+    if (depth > maxNesting) return true;
+    const next: object[] = [];
+    for (const each of level) for (const member of Object.values(each)) if (isNested(member)) next.push(member);
+    level = next;
+  }
+  return false;
+}
+
+const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
+const isObject = (value: unknown): value is Members => isNested(value) && !Array.isArray(value);

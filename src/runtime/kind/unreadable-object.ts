@@ -1,0 +1,44 @@
+import { type KubeObject, keyOf, keyString } from './object.ts';
+
+/** Names the members of an object that cannot be read. Not enumerable, and no JSON text can set a symbol. */
+const unreadableMembers = Symbol('unreadableMembers');
+
+/**
+ * A part of an object was read that the runtime does not keep, because it cannot be handled safely: it is nested too deep. The
+ * message names the object and the part, not its value. A retry reads the same object, so the key is reconciled again only when
+ * something changes.
+ */
+export class UnreadableObjectError extends Error {
+  override readonly name = 'UnreadableObjectError';
+  /** The object, whose metadata can be read. */
+  readonly object: KubeObject;
+
+  constructor(object: KubeObject, member: string, problem: string) {
+    const { kind = 'object' } = object;
+    super(`${kind} ${keyString(keyOf(object))}: .${member} is ${problem}: simplify it, or delete the object`);
+    this.object = object;
+  }
+}
+
+/**
+ * Makes members of an object unreadable: reading one throws an {@link UnreadableObjectError}, also by copying or printing the whole
+ * object. The object itself stays present, so that nobody takes it for absent.
+ *
+ * @param problem continues "is": `nested more than 500 levels deep`.
+ */
+export function makeUnreadable(object: KubeObject, members: readonly string[], problem: string): void {
+  for (const member of members) {
+    const get = (): never => {
+      throw new UnreadableObjectError(object, member, problem);
+    };
+    Object.defineProperty(object, member, { enumerable: true, get });
+  }
+  Object.defineProperty(object, unreadableMembers, { value: members });
+}
+
+/** The members of an object that {@link makeUnreadable} made unreadable; undefined if all can be read. */
+export const unreadableMembersOf = (object: KubeObject): readonly string[] | undefined =>
+  (object as KubeObject & { readonly [unreadableMembers]?: readonly string[] })[unreadableMembers];
+
+/** Whether every member of the object can be read. */
+export const isReadable = (object: KubeObject): boolean => unreadableMembersOf(object) === undefined;
