@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
 import { InFlightCount } from '../../src/controllers/outside/index.ts';
@@ -206,6 +207,19 @@ describe('a row that the database refuses', () => {
     expect(await outcomesOf(upserts)).toEqual(ids.map((_, index) => (index === 4 ? 'RowRefusedError' : 'written')));
     await rows.delete('a/0');
     expect(await idsIn(name)).toEqual(ids.filter((_, index) => index !== 0 && index !== 4));
+  });
+
+  test('in a message of a megabyte is reported in 4 kB', async () => {
+    const name = await createTable(`CREATE FUNCTION shout_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'too loud %', repeat(' ', 1000000) USING DETAIL = repeat('x', 1000000); END $$;
+      CREATE TRIGGER t BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION shout_$table()`);
+    const error = await tables()
+      .rowsOf(name)
+      .upsert(row('a/x'))
+      .catch((thrown: unknown) => thrown);
+    expect(String(error)).toContain('too loud');
+    expect(String(error)).toContain('characters)');
+    expect(inspect(error).length).toBeLessThan(30_000);
   });
 
   test('to delete because of a reference does not prevent other deletions', async () => {

@@ -15,7 +15,7 @@ import {
   type Pet as WirePet,
   PetStore as WirePetStore,
 } from '../../petstore-wire/index.ts';
-import { type Gate, GateClosedError } from '../../runtime/client/index.ts';
+import { cutErrorTexts, type Gate, GateClosedError } from '../../runtime/client/index.ts';
 import { Batch, LinkedSignal, untilAborted } from '../outside/index.ts';
 import { failureOf, RefusedError, SearchRefusedError } from './errors.ts';
 import type { StorePet } from './store-pet.ts';
@@ -219,12 +219,14 @@ export class PetStore {
 
 /** Rethrows a refusal as RefusedError: the store has refused a pet, not a search. */
 function throwRefused(error: unknown): never {
+  cutErrorTexts(error);
   if (isClosed(error)) throw error.cause;
   if (failureOf(error) === 'refused' && error instanceof Error) throw new RefusedError(error.message, { cause: error });
   throw error;
 }
 
 function throwClosed(error: unknown): never {
+  cutErrorTexts(error);
   throw isClosed(error) ? error.cause : error;
 }
 

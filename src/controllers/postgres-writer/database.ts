@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Gate } from '../../runtime/client/index.ts';
+import { cutErrorTexts, type Gate } from '../../runtime/client/index.ts';
 import type { Logger } from '../../runtime/index.ts';
 import { Circuit, Semaphore } from '../outside/index.ts';
 import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
@@ -155,5 +155,7 @@ export class Database {
 
 /** @throws the error itself if it is an answer of PostgreSQL, otherwise ConnectionFailedError. */
 function rethrow(error: unknown): never {
+  // A trigger may word an error of any length, and the library puts the row into its detail.
+  cutErrorTexts(error);
   throw sqlStateOf(error) === undefined ? new ConnectionFailedError(error) : error;
 }

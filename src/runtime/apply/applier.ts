@@ -178,7 +178,8 @@ export class Applier {
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
       const remaining = this.#recordDifferences(kind, configuration, object);
-      const corrected = differences.filter((each) => !remaining.some((other) => isDeepStrictEqual(other, each)));
+      const remainingAt = new Map(remaining.map((each) => [each.path, each]));
+      const corrected = differences.filter((each) => !isDeepStrictEqual(remainingAt.get(each.path), each));
       const [difference] = [...corrected.filter(({ isSurplus }) => !isSurplus), ...corrected];
       return difference === undefined
         ? { type: 'unchanged', object }

@@ -6,6 +6,7 @@ import {
   keyOf,
   keyString,
   resourceName,
+  UnreadableObjectError,
   unreadableMembersOf,
 } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
@@ -169,6 +170,8 @@ export class Informer<T extends KubeObject> {
     this.#store = new Store<T>({
       kind,
       indexFailed: (error, object, index) => {
+        // The object was logged when it arrived.
+        if (error instanceof UnreadableObjectError) return;
         const details = { err: error, object: keyString(keyOf(object)), index };
         this.#log.error(details, 'an index function threw: the index does not find the object');
       },

@@ -11,3 +11,13 @@ export const cutText = (text: string): string =>
   text.length <= maxLength
     ? text.toWellFormed()
     : `${text.slice(0, maxLength).toWellFormed()} … (${text.length} characters)`;
+
+/** Applies {@link cutText} to the message, the stack and every other text of an error that another system has worded, in place. */
+export function cutErrorTexts(error: unknown): void {
+  if (!(error instanceof Error)) return;
+  const texts = error as unknown as Record<string, unknown>;
+  for (const name of Object.getOwnPropertyNames(error)) {
+    const text = texts[name];
+    if (typeof text === 'string' && text.length > maxLength) texts[name] = cutText(text);
+  }
+}
