@@ -32,16 +32,16 @@ export class ExecCredential {
   readonly #plugin: ExecPlugin;
   readonly #name: string;
   readonly #command: string;
-  readonly #cluster: object;
+  readonly #cluster: () => object;
   #credentials: ExecCredentials | undefined;
   #running: Promise<ExecCredentials> | undefined;
 
   /**
    * @param kubeconfig the path of the plugin's kubeconfig; a relative command with a slash is relative to its folder.
-   * @param cluster the cluster information for a plugin with `provideClusterInfo`.
+   * @param cluster returns the cluster information for a plugin with `provideClusterInfo`.
    * @throws ConnectionError for a plugin without a command, or one that requires a terminal (interactiveMode Always).
    */
-  constructor(plugin: ExecPlugin, kubeconfig: string, cluster: object) {
+  constructor(plugin: ExecPlugin, kubeconfig: string, cluster: () => object) {
     const { command, interactiveMode } = plugin;
     this.#name = `credential plugin ${command}`;
     if (!command) throw new ConnectionError(`the credential plugin of ${kubeconfig} has no command`);
@@ -102,7 +102,7 @@ export class ExecCredential {
 
   #info(): object {
     const { apiVersion = 'client.authentication.k8s.io/v1', provideClusterInfo = false } = this.#plugin;
-    const spec = { interactive: false, ...(provideClusterInfo && { cluster: this.#cluster }) };
+    const spec = { interactive: false, ...(provideClusterInfo && { cluster: this.#cluster() }) };
     return { apiVersion, kind: 'ExecCredential', spec };
   }
 

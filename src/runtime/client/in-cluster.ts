@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { isPromise } from 'node:util/types';
 import { type Connection, ConnectionError } from './connection.ts';
 import { proxyFromEnvironment } from './proxy.ts';
-import { TokenFile } from './token-file.ts';
+import { ReloadedCredentials } from './reloaded-credentials.ts';
 
 /** The kubelet mounts a pod's service account here. */
 const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount';
@@ -13,8 +12,8 @@ export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
 }
 
 /**
- * Connects with the pod's service account. The token is read again every minute, and at once after the server rejected
- * it. The CA is read once.
+ * Connects with the pod's service account. The token and the CA are read again every minute, and at once after the server
+ * rejected the token. New connections use the new CA.
  *
  * @throws ConnectionError if the service account is not mounted.
  */
@@ -24,28 +23,31 @@ export async function inClusterConnection(
 ): Promise<Connection> {
   const host = environment.KUBERNETES_SERVICE_HOST ?? '';
   const port = environment.KUBERNETES_SERVICE_PORT ?? '';
-  const ca = await readFile(`${directory}/ca.crt`, 'utf8').catch((cause: unknown) =>
-    throwNotMounted(directory, 'ca.crt', cause),
-  );
-  const token = new TokenFile(`${directory}/token`);
   const server = new URL(`https://${host.includes(':') ? `[${host}]` : host}:${port}`);
   const proxy = proxyFromEnvironment(server, environment);
+  const credentials = await ReloadedCredentials.start(async () => {
+    const [ca, token] = await Promise.all([read(`${directory}/ca.crt`), read(`${directory}/token`)]);
+    return { tls: { ca }, headers: { authorization: `Bearer ${token}` } };
+  }).catch((cause: unknown) => {
+    if (cause instanceof ConnectionError) throw cause;
+    throw new ConnectionError(`cannot use the service account in ${directory}: ${String(cause)}`, { cause });
+  });
   return {
     server,
     ...(proxy !== undefined && { proxy }),
-    tls: { ca: ca.trim() },
-    authentication: () => {
-      const headers = token.authentication();
-      return isPromise(headers)
-        ? headers.catch((cause: unknown) => throwNotMounted(directory, 'token', cause))
-        : headers;
+    get tls() {
+      return credentials.tls;
     },
-    invalidate: (headers) => token.invalidate(headers),
+    authentication: () => credentials.authentication(),
+    invalidate: (headers) => credentials.invalidate(headers),
   };
 }
 
-function throwNotMounted(directory: string, file: string, cause: unknown): never {
-  throw new ConnectionError(`cannot read ${directory}/${file}: is automountServiceAccountToken off for this pod?`, {
-    cause,
+async function read(path: string): Promise<string> {
+  const content = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw new ConnectionError(`cannot read ${path}: is automountServiceAccountToken off for this pod?`, { cause });
   });
+  // With an empty CA, Node would trust the public authorities.
+  if (content.trim() === '') throw new ConnectionError(`${path} is empty: is the service account mounted completely?`);
+  return content.trim();
 }

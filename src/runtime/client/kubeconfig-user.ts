@@ -1,50 +1,54 @@
 import { readFile } from 'node:fs/promises';
 import type { RequestOptions } from 'node:https';
-import { homedir } from 'node:os';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { isPromise } from 'node:util/types';
-import type { KubeConfig } from '@kubernetes/client-node';
+import type { Cluster, KubeConfig, User } from '@kubernetes/client-node';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ExecCredential, type ExecCredentials, type ExecPlugin } from './exec-credential.ts';
 import { type Impersonation, impersonationHeaders } from './impersonation.ts';
-import { fileMaxAgeMs, TokenFile } from './token-file.ts';
+import { type Credentials, ReloadedCredentials } from './reloaded-credentials.ts';
 
 type ClientNode = typeof import('./client-node.ts');
 
 /** The credentials of a kubeconfig's current user. */
 export type KubeconfigUser = Required<Pick<Connection, 'tls' | 'authentication' | 'invalidate'>>;
 
-/** A snapshot of the credentials. */
-interface Credentials {
-  readonly headers: AuthenticationHeaders;
-  readonly tls: TlsOptions;
-}
-
 /**
- * Reads the current user of a kubeconfig. This adds what KubeConfig does not support: `tokenFile`, replaced files,
- * rejected credentials of plugins, and impersonation.
+ * Reads the current user of a kubeconfig, and the TLS options for its cluster. This adds what KubeConfig does not support:
+ * `tokenFile`, replaced files, rejected credentials of plugins, impersonation, and servers without TLS. As in client-go,
+ * the latter get no credentials, only impersonation headers.
  *
- * @param path the kubeconfig. Default: the files in `KUBECONFIG`, or `~/.kube/config`.
+ * @param files the files of the kubeconfig.
  */
 export async function kubeconfigUser(
   clientNode: ClientNode,
-  kubeConfig: KubeConfig,
-  path: string | undefined,
+  {
+    cluster,
+    user,
+    files,
+    usesTls,
+  }: {
+    readonly cluster: Cluster;
+    /** Null: requests are anonymous. */
+    readonly user: User | null;
+    readonly files: readonly string[];
+    readonly usesTls: boolean;
+  },
 ): Promise<KubeconfigUser> {
-  const user = kubeConfig.getCurrentUser();
-  const files = path === undefined ? defaultFiles() : [path];
-  const load = () => loadCredentials(withoutExecAndProxy(clientNode, kubeConfig));
-  const first = await load();
   const file = user === null ? undefined : await findUser(clientNode, files, user.name);
-  const createUser = () => {
-    if (user?.exec) return execUser(user.exec, file?.path ?? '', kubeConfig, first.tls);
+  const createUser = async (): Promise<KubeconfigUser> => {
+    if (!usesTls) return { tls: {}, authentication: () => ({}), invalidate: () => {} };
+    const plain = withoutExecAndProxy(clientNode, cluster, user);
+    const load = () => loadCredentials(plain);
+    if (user?.exec) return execUser(user.exec, file?.path ?? '', cluster, await ReloadedCredentials.start(load));
     const tokenFile = file?.user.tokenFile;
-    if (file && tokenFile) return tokenFileUser(new TokenFile(resolve(dirname(file.path), tokenFile)), first);
+    if (file && tokenFile) return tokenFileUser(resolve(dirname(file.path), tokenFile), load);
     // KubeConfig itself caches the credentials of an auth-provider until they expire.
-    return reloadingUser(load, first, user?.authProvider ? 0 : fileMaxAgeMs);
+    return ReloadedCredentials.start(load, user?.authProvider ? 0 : undefined);
   };
   const impersonation = impersonationHeaders(file?.user ?? {});
-  return Object.keys(impersonation).length === 0 ? createUser() : impersonatingUser(impersonation, createUser());
+  const created = await createUser();
+  return Object.keys(impersonation).length === 0 ? created : impersonatingUser(impersonation, created);
 }
 
 /** Adds impersonation headers to a user's credentials. */
@@ -71,23 +75,25 @@ function impersonatingUser(impersonation: AuthenticationHeaders, user: Kubeconfi
   };
 }
 
-function tokenFileUser(token: TokenFile, { tls }: Credentials): KubeconfigUser {
-  return {
-    tls,
-    authentication: () => token.authentication(),
-    invalidate: (headers) => token.invalidate(headers),
-  };
+function tokenFileUser(path: string, load: () => Promise<Credentials>): Promise<KubeconfigUser> {
+  return ReloadedCredentials.start(async () => {
+    const [{ tls }, token] = await Promise.all([load(), readFile(path, 'utf8')]);
+    return { tls, headers: { authorization: `Bearer ${token.trim()}` } };
+  });
 }
 
-function execUser(plugin: ExecPlugin, file: string, kubeConfig: KubeConfig, clusterTls: TlsOptions): KubeconfigUser {
-  const credential = new ExecCredential(plugin, file, clusterInfo(kubeConfig, clusterTls));
+/** @param files the CA, and the client certificate if the plugin prints none. The server cannot reject them. */
+function execUser(plugin: ExecPlugin, file: string, cluster: Cluster, files: ReloadedCredentials): KubeconfigUser {
+  const credential = new ExecCredential(plugin, file, () => clusterInfo(cluster, files.tls));
   let certificate: ExecCredentials['certificate'];
-  let tls = clusterTls;
+  // Keep the object if nothing has changed: a new object opens new connections.
+  let fileTls = files.tls;
+  let tls = fileTls;
   const use = (current: ExecCredentials): AuthenticationHeaders => {
-    // Keep the object if the certificate is the same: a new object opens new connections.
-    if (current.certificate?.cert !== certificate?.cert) {
+    if (current.certificate?.cert !== certificate?.cert || files.tls !== fileTls) {
       certificate = current.certificate;
-      tls = { ...clusterTls, ...certificate };
+      fileTls = files.tls;
+      tls = { ...fileTls, ...certificate };
     }
     return current.headers;
   };
@@ -96,58 +102,31 @@ function execUser(plugin: ExecPlugin, file: string, kubeConfig: KubeConfig, clus
       return tls;
     },
     authentication: () => {
+      const reloading = files.authentication();
       const current = credential.current();
-      return isPromise(current) ? current.then(use) : use(current);
+      if (!isPromise(reloading) && !isPromise(current)) return use(current);
+      return Promise.all([current, reloading]).then(([credentials]) => use(credentials));
     },
     invalidate: (headers) => credential.invalidate(headers),
   };
 }
 
-/** Tokens, passwords and certificates in the kubeconfig or in files that it names. The files may be replaced. */
-function reloadingUser(load: () => Promise<Credentials>, first: Credentials, maxAgeMs: number): KubeconfigUser {
-  let current = first;
-  let loadedAtMs = performance.now();
-  let isRejected = false;
-  let loading: Promise<AuthenticationHeaders> | undefined;
-  const reload = async (): Promise<AuthenticationHeaders> => {
-    try {
-      const { headers, tls } = await load();
-      // Keep the object if the TLS options are the same: a new object opens new connections.
-      current = { headers, tls: JSON.stringify(tls) === JSON.stringify(current.tls) ? current.tls : tls };
-    } catch (error) {
-      // The file may be being replaced. Keep using the old credentials unless the server has rejected them.
-      if (isRejected) throw error;
-    }
-    isRejected = false;
-    loadedAtMs = performance.now();
-    return current.headers;
-  };
-  return {
-    get tls() {
-      return current.tls;
-    },
-    authentication: () => {
-      if (!isRejected && performance.now() - loadedAtMs < maxAgeMs) return current.headers;
-      loading ??= reload().finally(() => {
-        loading = undefined;
-      });
-      return loading;
-    },
-    invalidate: (headers) => {
-      if (headers === current.headers) isRejected = true;
-    },
-  };
-}
-
-/** Removes exec plugins, proxies and impersonation, so that KubeConfig neither runs programs nor creates agents. */
-function withoutExecAndProxy({ KubeConfig: Config }: ClientNode, kubeConfig: KubeConfig): KubeConfig {
+/**
+ * Removes exec plugins, proxies and impersonation, so that KubeConfig neither runs programs nor creates agents. As in
+ * client-go, data takes precedence over a file. Without a user KubeConfig would ignore the cluster's CA.
+ */
+function withoutExecAndProxy({ KubeConfig: Config }: ClientNode, cluster: Cluster, user: User | null): KubeConfig {
+  const { proxyUrl: _, caFile, ...plainCluster } = cluster;
+  const { exec: __, impersonateUser: ___, certFile, keyFile, ...plainUser } = user ?? { name: '' };
   const plain = new Config();
-  plain.loadFromOptions({
-    clusters: kubeConfig.getClusters().map(({ proxyUrl: _, ...cluster }) => cluster),
-    users: kubeConfig.getUsers().map(({ exec: _, impersonateUser: __, ...user }) => user),
-    contexts: kubeConfig.getContexts(),
-    currentContext: kubeConfig.getCurrentContext(),
-  });
+  plain.loadFromClusterAndUser(
+    { ...plainCluster, ...(caFile && !cluster.caData && { caFile }) },
+    {
+      ...plainUser,
+      ...(certFile && !plainUser.certData && { certFile }),
+      ...(keyFile && !plainUser.keyData && { keyFile }),
+    },
+  );
   return plain;
 }
 
@@ -185,19 +164,15 @@ function stringHeaders(headers: RequestOptions['headers']): Record<string, strin
 }
 
 /** The cluster information for an exec plugin with `provideClusterInfo` (KEP-541). */
-function clusterInfo(kubeConfig: KubeConfig, { ca }: TlsOptions): object {
-  const cluster = kubeConfig.getCurrentCluster();
+function clusterInfo({ server, tlsServerName, skipTLSVerify, proxyUrl }: Cluster, { ca }: TlsOptions): object {
   return {
-    server: cluster?.server,
-    'tls-server-name': cluster?.tlsServerName,
-    'insecure-skip-tls-verify': cluster?.skipTLSVerify,
+    server,
+    'tls-server-name': tlsServerName,
+    'insecure-skip-tls-verify': skipTLSVerify,
     'certificate-authority-data': ca === undefined ? undefined : Buffer.from(ca).toString('base64'),
-    'proxy-url': cluster?.proxyUrl,
+    'proxy-url': proxyUrl,
   };
 }
-
-const defaultFiles = (): readonly string[] =>
-  process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? [join(homedir(), '.kube', 'config')];
 
 /** The fields of a user that KubeConfig does not read. */
 interface FileUser extends Impersonation {

