@@ -13,7 +13,7 @@ const keepAliveMs = 30_000;
 export class ConnectionPools {
   readonly #connection: Connection;
   readonly #connections: number;
-  /** Pools with an outdated certificate, which may still have requests in flight. */
+  /** Replaced pools, which may still have requests in flight. */
   readonly #retired = new Set<Dispatcher>();
   #tls: TlsOptions;
   #requests: Dispatcher;
@@ -38,6 +38,18 @@ export class ConnectionPools {
     return this.#watches;
   }
 
+  /**
+   * Replaces the pool, unless that has happened already: later requests open new connections. Call it after a request of
+   * the pool had no response in time. A network that has dropped its connection silently has dropped the idle ones too.
+   * Requests in flight finish on the old connections.
+   */
+  replace(pool: Dispatcher): void {
+    if (pool === this.#requests) this.#requests = this.#openRequests();
+    else if (pool === this.#watches) this.#watches = this.#openWatches();
+    else return;
+    this.#retire(pool);
+  }
+
   /** Closes every connection at once; requests in flight fail. */
   async close(): Promise<void> {
     await Promise.all([this.#requests, this.#watches, ...this.#retired].map((pool) => pool.destroy()));
@@ -47,13 +59,14 @@ export class ConnectionPools {
   #renewIfTlsChanged(): void {
     if (this.#tls === this.#connection.tls) return;
     this.#tls = this.#connection.tls;
-    for (const pool of [this.#requests, this.#watches]) {
-      this.#retired.add(pool);
-      const forget = () => this.#retired.delete(pool);
-      pool.close().then(forget, forget);
-    }
-    this.#requests = this.#openRequests();
-    this.#watches = this.#openWatches();
+    this.replace(this.#requests);
+    this.replace(this.#watches);
+  }
+
+  #retire(pool: Dispatcher): void {
+    this.#retired.add(pool);
+    const forget = () => this.#retired.delete(pool);
+    pool.close().then(forget, forget);
   }
 
   #openRequests(): Dispatcher {

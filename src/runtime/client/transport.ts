@@ -46,6 +46,8 @@ export interface TransportOptions {
 /**
  * Sends HTTP requests to the API server over pooled keep-alive connections. Watches have separate connections.
  *
+ * After a request without a response in time, further requests use new connections.
+ *
  * Retries a request that the server refuses temporarily or certainly has not processed, as {@link Retries} decides. After
  * a 401 it retries once if the connection has new credentials.
  */
@@ -83,9 +85,11 @@ export class Transport {
       const headers = await this.#authenticate(request, rejection);
       const options = this.#options(request, headers);
       const exchange = new Exchange(nameOf(request), options, request, this.#abortListeners, this.#observe);
+      const pool = this.#pools.requests;
       try {
-        return await exchange.send(this.#pools.requests);
+        return await exchange.send(pool);
       } catch (error) {
+        if (isTimeout(error)) this.#pools.replace(pool);
         rejection = this.#handleUnauthorized(error, headers, rejection);
         if (rejection?.error === error) continue;
         retries ??= new Retries(request.method, combineSignals(request.signal, request.gate?.signal));
@@ -126,10 +130,12 @@ export class Transport {
     const { headersTimeout, bodyTimeout, ...options } = this.#options(watch, headers);
     const signal = combineSignals(request.signal, request.gate?.signal);
     request.gate?.pass();
-    const response = await this.#pools.watches
+    const pool = this.#pools.watches;
+    const response = await pool
       .request({ ...options, origin: this.#origin, ...(signal !== undefined && { signal }) })
       .catch((error: unknown) => {
         this.#observe(request.method, '<error>');
+        if (isTimeout(error)) this.#pools.replace(pool);
         signal?.throwIfAborted();
         throw new NoResponseError(nameOf(request), error, true);
       });
@@ -201,6 +207,13 @@ interface Rejection {
 
 function combineSignals(a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSignal | undefined {
   return a === undefined || b === undefined ? (a ?? b) : AbortSignal.any([a, b]);
+}
+
+/** True if there was no response in time, by the limit of the request or by its signal (`AbortSignal.timeout`). */
+function isTimeout(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false;
+  const { name, code }: { readonly name?: unknown; readonly code?: unknown } = error;
+  return name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT';
 }
 
 const nameOf = (request: HttpRequest): string => `${request.method} ${request.path}`;

@@ -162,6 +162,87 @@ describe('a response that is not from the API server', () => {
   });
 });
 
+describe('after a request without a response in time, further ones use new connections', () => {
+  /** Opens so many idle connections. */
+  async function openConnections(count: number): Promise<void> {
+    const answers = Array.from({ length: count }, () => transport.request(get));
+    const requests = [];
+    for (const _ of answers) requests.push(await server.next());
+    for (const request of requests) request.json(200, {});
+    await Promise.all(answers);
+  }
+
+  /** Sends so many requests at once, and returns how many of them opened a connection. */
+  async function newConnections(count: number): Promise<number> {
+    const before = server.connections;
+    const answers = Array.from({ length: count }, () => transport.request({ ...get, path: '/later' }));
+    const requests = [];
+    for (const _ of answers) requests.push(await server.next({ path: '/later' }));
+    for (const request of requests) request.json(200, {});
+    await Promise.all(answers);
+    return server.connections - before;
+  }
+
+  test('when the request or its signal timed out', async () => {
+    await openConnections(3);
+    await expect(transport.request({ ...get, timeoutMs: 20 })).rejects.toThrow('silent for too long');
+    expect(await newConnections(3)).toBe(3);
+    const signal = AbortSignal.any([new AbortController().signal, AbortSignal.timeout(50)]);
+    await expect(transport.request({ ...get, signal })).rejects.toThrow('timeout');
+    expect(await newConnections(3)).toBe(3);
+  });
+
+  test('but requests in flight end on the old ones, and time out for themselves', async () => {
+    const inFlight = transport.request({ ...get, path: '/in-flight' });
+    const request = await server.next({ path: '/in-flight' });
+    const silent = transport.request({ ...get, path: '/silent', timeoutMs: 1000 }).catch(() => {});
+    const sameSilence = transport.request({ ...get, path: '/silent', timeoutMs: 1200 }).catch(() => {});
+    await silent;
+    expect(await newConnections(1)).toBe(1);
+    await sameSilence;
+    // The first timeout has replaced the connections; a later one of the old ones replaces nothing.
+    await setImmediate();
+    expect(await newConnections(1)).toBe(0);
+    request.json(200, 'there');
+    expect(await inFlight).toBe('there');
+  });
+
+  test('but not when the caller gave up', async () => {
+    await openConnections(3);
+    const controller = new AbortController();
+    const given = expect(transport.request({ ...get, path: '/up', signal: controller.signal })).rejects.toThrow(
+      'enough',
+    );
+    await server.next({ path: '/up' });
+    controller.abort(new Error('enough'));
+    await given;
+    // The abort has closed one connection; the others are still in use.
+    expect(await newConnections(3)).toBeLessThan(3);
+  });
+
+  test('also for watches', async () => {
+    const open = async () => {
+      const opening = transport.stream({ ...get, path: '/watch' });
+      const watch = (await server.next({ path: '/watch' })).stream();
+      watch.write('x');
+      return { body: await opening, watch };
+    };
+    // Watches that have ended leave idle connections.
+    for (const { body, watch } of [await open(), await open(), await open()]) {
+      watch.end();
+      await body.toArray();
+    }
+    expect(server.connections).toBe(3);
+    const signal = AbortSignal.timeout(50);
+    await expect(transport.stream({ ...get, path: '/silent', signal })).rejects.toThrow('timeout');
+    const connections = server.connections;
+    await open();
+    await open();
+    await open();
+    expect(server.connections).toBe(connections + 3);
+  });
+});
+
 describe('a request ends', () => {
   const silence = { name: 'NoResponseError', message: 'GET /x: no response: the server was silent for too long' };
 
