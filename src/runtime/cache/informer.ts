@@ -47,6 +47,7 @@ export type AnyInformer = Pick<
   | 'isDefective'
   | 'unavailableForMs'
   | 'missingPermission'
+  | 'failingForMs'
 >;
 
 /**
@@ -205,10 +206,7 @@ export class Informer<T extends KubeObject> {
     const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
     const total = (count: (progress: ReflectorProgress) => number): number =>
       all.reduce((sum, progress) => sum + count(progress), 0);
-    const needed = [...this.#partitions.values()].filter(
-      ({ unavailability }) => !(this.#options.optional && unavailability),
-    );
-    const confirmed = needed
+    const confirmed = this.#needed()
       .map(({ reflector }) => reflector.progress.confirmedAtMs)
       .filter((timeMs) => timeMs !== undefined);
     return {
@@ -221,13 +219,26 @@ export class Informer<T extends KubeObject> {
     };
   }
 
+  /**
+   * For how long lists and watches have failed without a success (in the namespace where it is longest), in milliseconds:
+   * the store may be stale. 0 while an optional kind is unavailable.
+   */
+  failingForMs(): number {
+    const since = this.#needed().map(({ reflector }) => reflector.progress.failingSinceMs ?? Number.POSITIVE_INFINITY);
+    return Math.max(0, performance.now() - Math.min(...since));
+  }
+
+  #needed(): readonly Partition<T>[] {
+    return [...this.#partitions.values()].filter(({ unavailability }) => !(this.#options.optional && unavailability));
+  }
+
   /** Resolves once each partition has been listed, or its optional kind is unavailable: the store may be empty. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
 
   /**
-   * The permission that keeps the informer from syncing or its store up to date, if the server has denied every request for
+   * The permission that keeps the informer from syncing, if the server has denied every request for
    * at least `forMs` milliseconds. Undefined for an optional kind.
    */
   missingPermission(forMs: number): Unavailability | undefined {

@@ -88,6 +88,8 @@ export interface ReflectorProgress {
    * accepted watch. Before the first one: when the reflector started. Undefined while it does not run.
    */
   readonly confirmedAtMs: number | undefined;
+  /** When the first of the failures after the last confirmation occurred, by `performance.now`. Undefined if there are none. */
+  readonly failingSinceMs: number | undefined;
 }
 
 /** {@link Reflector.replaceWatch} ended the watch. */
@@ -154,6 +156,7 @@ export class Reflector<T extends KubeObject> {
   #lists = 0;
   readonly #failures = { list: 0, watch: 0 };
   #confirmedAtMs: number | undefined;
+  #failingSinceMs: number | undefined;
   /** The last list or event failed on a programming error: an accepted watch shows nothing. */
   #isDefective = false;
 
@@ -178,14 +181,20 @@ export class Reflector<T extends KubeObject> {
 
   get progress(): ReflectorProgress {
     const { list, watch } = this.#failures;
-    return { lists: this.#lists, failedLists: list, failedWatches: watch, confirmedAtMs: this.#confirmedAtMs };
+    const [confirmedAtMs, failingSinceMs] = [this.#confirmedAtMs, this.#failingSinceMs];
+    return { lists: this.#lists, failedLists: list, failedWatches: watch, confirmedAtMs, failingSinceMs };
   }
 
   /** Runs until the signal is aborted; never throws. A second run continues where the first one stopped. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#confirmedAtMs = performance.now();
+    this.#confirm();
     await this.#runUntil(signal);
     this.#confirmedAtMs = undefined;
+  }
+
+  #confirm(): void {
+    this.#confirmedAtMs = performance.now();
+    this.#failingSinceMs = undefined;
   }
 
   async #runUntil(signal: AbortSignal): Promise<void> {
@@ -272,6 +281,7 @@ export class Reflector<T extends KubeObject> {
       this.#target.onDefect?.(error);
     }
     this.#failures[verb] += 1;
+    this.#failingSinceMs ??= performance.now();
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#logFailure(error, waitMs);
     await delay(waitMs, undefined, { signal }).catch(() => {});
@@ -353,7 +363,7 @@ export class Reflector<T extends KubeObject> {
   #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
     this.#target.replace(objects, resourceVersion, startedAtMs);
     this.#listedAtMs = performance.now();
-    this.#confirmedAtMs = this.#listedAtMs;
+    this.#confirm();
     this.#lists += 1;
     this.#isDefective = false;
     this.#brokenStreams = 0;
@@ -382,7 +392,7 @@ export class Reflector<T extends KubeObject> {
         // The first batch is empty: the server has accepted the request.
         wasOpened = true;
         // A streamed list shows nothing before its end.
-        if (initial === undefined && !this.#isDefective) this.#confirmedAtMs = performance.now();
+        if (initial === undefined && !this.#isDefective) this.#confirm();
         this.#target.onAvailable?.();
         let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.

@@ -110,6 +110,14 @@ export class LeaderElector {
   }
 
   /**
+   * Whether this candidate leads, or has observed a renewal or a change of the holder during the last two lease durations.
+   * Otherwise nobody leads, or this candidate cannot read the Lease.
+   */
+  get isLeaseAlive(): boolean {
+    return this.isLeading || this.#standby.observed.isAlive;
+  }
+
+  /**
    * Contends until this candidate holds the Lease, then calls `lead`. It renews the Lease until `lead` has returned,
    * also while `lead` drains after the signal was aborted; then it closes the fence, releases the Lease and resolves.
    * If the signal is aborted before this candidate leads, it resolves without calling `lead`. It waits while the API

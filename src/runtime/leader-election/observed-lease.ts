@@ -28,7 +28,7 @@ export class ObservedLease {
   #lease: Lease | undefined;
   #exists = false;
   /** When the current claim was first observed (performance.now). */
-  #claimedAtMs = 0;
+  #claimedAtMs = Number.NEGATIVE_INFINITY;
   /** The holder whose end was proven last. It stays ended, even if an older version of the Lease is observed later. */
   #ended: DescribedHolder | undefined;
   /** A write to the Lease had a Conflict, so a newer version exists. */
@@ -96,9 +96,22 @@ export class ObservedLease {
     const { holder } = this;
     // We are the holder if one of our writes succeeded but its response was lost.
     if (holder === undefined || holder === this.#options.identity || this.#hasHolderEnded()) return 0;
-    const { leaseDurationSeconds = defaultTimings.leaseDurationSeconds } = this.#options;
-    const durationMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationSeconds) * 1000;
+    const durationMs = (this.#lease?.spec?.leaseDurationSeconds ?? this.#ownDurationSeconds) * 1000;
     return Math.max(0, this.#claimedAtMs + durationMs - performance.now());
+  }
+
+  /**
+   * Whether somebody has taken, renewed or released the Lease during the last two lease durations, as far as this standby
+   * has observed. After the first of them this standby takes the Lease. If that does not succeed during the second one, it
+   * cannot read or write the Lease.
+   */
+  get isAlive(): boolean {
+    const seconds = Math.max(this.#lease?.spec?.leaseDurationSeconds ?? 0, this.#ownDurationSeconds);
+    return performance.now() - this.#claimedAtMs < 2 * seconds * 1000;
+  }
+
+  get #ownDurationSeconds(): number {
+    return this.#options.leaseDurationSeconds ?? defaultTimings.leaseDurationSeconds;
   }
 
   /** Why the Lease may be taken, if {@link msUntilFree} is 0. */

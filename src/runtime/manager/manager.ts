@@ -26,7 +26,8 @@ export interface ManagerOptions {
   readonly drainTimeoutMs?: number;
   /**
    * The run fails if the API server continuously forbids listing or watching a kind for this long, in milliseconds, before
-   * its informer has synced. An unreachable server, or one that does not serve the kind yet, is waited for. Default 120,000.
+   * its informer has synced. An unreachable server, or one that does not serve the kind yet, is waited for. After the
+   * sync, the manager is not ready while lists and watches of a kind have failed for this long. Default 120,000.
    */
   readonly cacheSyncTimeoutMs?: number;
 }
@@ -44,9 +45,12 @@ export interface ManagerRunOptions {
 /** Whether the manager is ready, and if not, what it waits for. */
 export interface Readiness {
   readonly ready: boolean;
-  /** The resources whose caches have not synced, or are stale: a programming error, or a permission that is gone. */
+  /**
+   * The resources whose caches have not synced, or are stale: by a programming error, or because lists and watches have
+   * failed for `cacheSyncTimeoutMs`.
+   */
   readonly waitingFor: readonly string[];
-  /** The Lease whose holder is not known yet, in a process that contends for one. */
+  /** The Lease whose holder is not known, in a process that contends for one: see `Operator.readiness`. */
   readonly lease?: string;
 }
 
@@ -217,7 +221,7 @@ export class Manager {
   /** For a readiness probe. */
   readiness(): Readiness {
     const isStale = (informer: SharedInformer['informer']): boolean =>
-      !informer.hasSynced || informer.isDefective || informer.missingPermission(this.#cacheSyncTimeoutMs) !== undefined;
+      !informer.hasSynced || informer.isDefective || informer.failingForMs() >= this.#cacheSyncTimeoutMs;
     const stale = [...this.#informers.values()].filter(({ informer, delaysStart }) => delaysStart && isStale(informer));
     const waitingFor = namesOf(stale);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };

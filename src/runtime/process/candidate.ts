@@ -99,13 +99,15 @@ export class Candidate {
   }
 
   /**
-   * Returns the result for a readiness probe. A standby is ready when it has observed a leader and, if it is a warm
-   * standby, its caches have synced. A leader is ready when its caches have synced.
+   * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed
+   * ({@link LeaderElector.isLeaseAlive}) and, if it is a warm standby, its caches are ready. A leader is ready while its
+   * caches are.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
     if (this.#state === 'stopping') return { ready: false, waitingFor: [] };
-    if (this.#leader === undefined) return { ready: false, waitingFor: [], lease: `${namespace}/${name}` };
+    if (this.#leader === undefined || !this.elector.isLeaseAlive)
+      return { ready: false, waitingFor: [], lease: `${namespace}/${name}` };
     return this.#isWarm || this.#state === 'leading' ? manager.readiness() : { ready: true, waitingFor: [] };
   }
 

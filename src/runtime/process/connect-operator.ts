@@ -55,7 +55,11 @@ export interface Operator {
   readonly manager: Manager;
   /** Who leads. Undefined without leader election, and until a leader is observed. */
   leadership(): Leadership | undefined;
-  /** For a readiness probe. A leader is ready when its caches have synced, a standby when it has observed a leader. */
+  /**
+   * For a readiness probe. A leader is ready while its caches are; see `ManagerOptions.cacheSyncTimeoutMs`. A standby is
+   * ready while it has observed a renewal of the Lease, or a new holder, during the last two lease durations; a warm
+   * standby's caches must be ready too.
+   */
   readiness(): Readiness;
   /**
    * Runs the manager until the signal aborts, waits up to two seconds for the last Events, and closes the connections.

@@ -325,16 +325,41 @@ describe('an informer', () => {
     );
   });
 
-  test('makes the manager not ready while its kind is forbidden for cacheSyncTimeoutMs after the sync', async () => {
-    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+  test.each([
+    [403, 'Forbidden'],
+    [404, 'NotFound'],
+    [500, 'InternalError'],
+  ])(
+    'makes the manager not ready while its watch fails with %i for cacheSyncTimeoutMs after the sync',
+    async (code, reason) => {
+      // Shorter than the pause after the failure.
+      managed = await Managed.start({ cacheSyncTimeoutMs: 200 });
+      managed.manager.informer(Widget);
+      managed.run();
+      (await managed.server.next({ watch: false })).list('10', []);
+      await managed.manager.synced;
+      const watch = await managed.server.next({ watch: true });
+      expect(managed.manager.readiness().ready).toBe(true);
+      watch.refuse(code, reason);
+      await eventually('it is not ready', async () => !managed.manager.readiness().ready);
+      expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+      (await managed.server.next({ watch: true })).refuse(code, reason);
+      expect(managed.manager.readiness().ready).toBe(false);
+      (await managed.server.next({ watch: true })).stream();
+      await eventually('it is ready again', async () => managed.manager.readiness().ready);
+    },
+  );
+
+  test('makes the manager not ready while the server is away for cacheSyncTimeoutMs after the sync', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 200 });
     managed.manager.informer(Widget);
     managed.run();
     (await managed.server.next({ watch: false })).list('10', []);
-    (await managed.server.next({ watch: true })).refuse(403, 'Forbidden');
+    const watch = (await managed.server.next({ watch: true })).stream();
     await managed.manager.synced;
-    (await managed.server.next({ watch: true })).refuse(403, 'Forbidden');
+    watch.cut();
     await eventually('it is not ready', async () => !managed.manager.readiness().ready);
-    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+    (await managed.server.next({ watch: false })).list('10', []);
     (await managed.server.next({ watch: true })).stream();
     await eventually('it is ready again', async () => managed.manager.readiness().ready);
   });

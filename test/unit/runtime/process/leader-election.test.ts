@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { done, type Operator } from '../../../../src/runtime/index.ts';
 import { connectOperator } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -17,6 +17,7 @@ beforeEach(async () => {
   stop = new AbortController();
 });
 afterEach(async () => {
+  jest.restoreAllMocks();
   stop.abort();
   await server.close();
   await running.catch(() => {});
@@ -59,6 +60,30 @@ test('a cold standby is ready when it has observed a leader, and watches only it
   stop.abort();
   await running;
   expect(operator.readiness().ready).toBe(false);
+});
+
+test('a standby is ready only while it observes renewals of the Lease', async () => {
+  const { operator } = await start(false);
+  const lease = await standsBy();
+  await eventually('it is ready', async () => operator.readiness().ready);
+  const observedAtMs = performance.now();
+  const pretendTime = (ms: number) => jest.spyOn(performance, 'now').mockReturnValue(observedAtMs + ms);
+  // The Lease is valid for 90 s. Then this standby has as long to take it.
+  pretendTime(170_000);
+  expect(operator.readiness().ready).toBe(true);
+  pretendTime(180_000);
+  expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], lease: 'ns/greeter' });
+  // Neither a label nor a bookmark is a renewal.
+  lease.send('BOOKMARK', heldBy('other_1', '6'));
+  const { metadata, spec } = heldBy('other_1', '7');
+  lease.send('MODIFIED', { metadata: { ...metadata, labels: { a: 'b' } }, spec });
+  lease.send('MODIFIED', { metadata: { ...metadata, resourceVersion: '8' }, spec });
+  expect(operator.readiness().ready).toBe(false);
+  lease.send('MODIFIED', {
+    metadata: { ...metadata, resourceVersion: '9' },
+    spec: { ...spec, renewTime: '2026-01-01T00:05:00.000000Z' },
+  });
+  await eventually('it is ready again', async () => operator.readiness().ready);
 });
 
 test('a stopping leader writes its last Events before it releases the Lease', async () => {
