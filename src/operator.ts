@@ -164,16 +164,22 @@ type FileSetting = readonly [setting: string, path: string | undefined];
 /**
  * The contents of files in PEM. Each property reads its file at each access, because a certificate may be renewed.
  *
- * @throws ConfigError if a file cannot be read now.
+ * @throws ConfigError if a file is empty or cannot be read now.
  */
 function readTlsFiles(files: Readonly<Record<TlsFile, FileSetting>>): Readonly<Record<TlsFile, string | undefined>> {
   const read = ([setting, path]: FileSetting): string | undefined => {
+    if (path === undefined) return undefined;
+    const takes = (what: string, cause?: unknown): ConfigError =>
+      new ConfigError(`${setting}: got ${JSON.stringify(path)}, takes ${what}`, { cause });
+    let content: string;
     try {
-      return path === undefined ? undefined : readFileSync(path, 'utf8');
+      content = readFileSync(path, 'utf8');
     } catch (cause) {
-      const got = `${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`;
-      throw new ConfigError(got, { cause });
+      throw takes(`a file that can be read: ${String(cause)}`, cause);
     }
+    // With an empty authority, Node would trust the public ones.
+    if (content.trim() === '') throw takes('a file that is not empty');
+    return content;
   };
   Object.values(files).forEach(read);
   return {

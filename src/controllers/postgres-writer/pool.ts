@@ -48,6 +48,8 @@ export async function readCredentials(settings: DatabaseSettings): Promise<Crede
   if (ca === undefined && sslmode === 'verify-full' && sslrootcert !== undefined) {
     throw new CredentialsError(`the file ${sslrootcert} does not exist`);
   }
+  // Node would trust the public authorities instead.
+  if (ca?.trim() === '') throw new CredentialsError(`the file ${sslrootcert} is empty`);
   return { user, password, ca };
 }
 

@@ -49,6 +49,8 @@ test('a certificate is read for verify-full alone', async () => {
   const settings = { user: 'writer', sslrootcert: join(folder, 'ca.crt') };
   await expect(read(settings)).rejects.toThrow(`the file ${settings.sslrootcert} does not exist`);
   expect((await read({ ...settings, sslmode: 'require' })).ca).toBeUndefined();
+  await write('ca.crt', '\n');
+  await expect(read(settings)).rejects.toThrow(`the file ${settings.sslrootcert} is empty`);
   await write('ca.crt', 'certificate');
   expect((await read(settings)).ca).toBe('certificate');
 });
