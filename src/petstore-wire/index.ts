@@ -34,3 +34,4 @@ export {
   type UpdatePetsReq,
 } from './generated/petstore_pb.js';
 export { requestIdHeader, requestIdsKeptHeader } from './headers.ts';
+export { trimmedName } from './trimmed-name.ts';

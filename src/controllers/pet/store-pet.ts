@@ -1,5 +1,5 @@
 import type { Pet } from '../../api/index.ts';
-import { dayFromText, dayText } from '../../petstore-wire/index.ts';
+import { dayFromText, dayText, trimmedName } from '../../petstore-wire/index.ts';
 import { currentReady } from '../../runtime/controller/index.ts';
 
 /** A pet without its id. */
@@ -16,14 +16,23 @@ export class InvalidPetError extends Error {
 }
 
 /**
+ * The pet store refuses a larger message with RESOURCE_EXHAUSTED, which means that it serves no Pet at all: so one Pet could keep the others
+ * from it.
+ */
+const maxNameBytes = 200_000;
+
+/**
  * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as a day in UTC.
  *
- * @throws InvalidPetError for a blank name or an invalid time.
+ * @throws InvalidPetError for a blank or very long name, or an invalid time.
  */
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
-  const trimmed = name.replaceAll(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
+  const trimmed = trimmedName(name);
   if (trimmed === '')
     throw new InvalidPetError(`spec.name: got ${JSON.stringify(name)}, expected a name that is not blank`);
+  const bytes = Buffer.byteLength(trimmed);
+  if (bytes > maxNameBytes)
+    throw new InvalidPetError(`spec.name: got a name of ${bytes} bytes, expected at most ${maxNameBytes}`);
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
 

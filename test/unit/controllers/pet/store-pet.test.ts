@@ -37,6 +37,13 @@ describe('the pet that a spec asks for', () => {
     expect(() => wantedPet({ ...spec, name: '\u2003' })).toThrow(InvalidPetError);
   });
 
+  test('of a name that no message can carry is refused', () => {
+    expect(wantedPet({ ...spec, name: 'é'.repeat(100_000) }).name).toHaveLength(100_000);
+    expect(() => wantedPet({ ...spec, name: 'é'.repeat(100_001) })).toThrow(
+      new InvalidPetError('spec.name: got a name of 200002 bytes, expected at most 200000'),
+    );
+  });
+
   test('is alike another only if all fields are equal', () => {
     const pet = wantedPet(spec);
     expect(isAlike(pet, { ...pet })).toBe(true);

@@ -1,0 +1,16 @@
+/** All characters with this property are one UTF-16 code unit. */
+const whiteSpace = /\p{White_Space}/u;
+
+/**
+ * The name of a pet without Unicode white space around it, as pet stores keep it.
+ *
+ * Takes time in proportion to the length: a pattern that ends with `+$` would start again at each blank inside the name.
+ */
+export function trimmedName(name: string): string {
+  const isBlank = (index: number): boolean => whiteSpace.test(name.charAt(index));
+  let start = 0;
+  let end = name.length;
+  while (start < end && isBlank(start)) start += 1;
+  while (end > start && isBlank(end - 1)) end -= 1;
+  return name.slice(start, end);
+}
