@@ -1,6 +1,7 @@
 import { ApiError, resourceName } from './runtime/client/index.ts';
 import type { ReportingObject } from './runtime/controller/index.ts';
 import { type Client, findCondition, type Kind } from './runtime/index.ts';
+import { printable } from './runtime/process/index.ts';
 
 /** A kind whose objects have a finalizer that only the operator removes. */
 export interface KindWithFinalizer {
@@ -114,7 +115,7 @@ async function objectsOf(
       for (const { metadata, status } of items) {
         if (!metadata.finalizers?.includes(finalizer)) continue;
         const ready = findCondition(status?.conditions, 'Ready');
-        const disabled = ready?.reason === disabledReason ? ready.message : undefined;
+        const disabled = ready?.reason === disabledReason ? printable(ready.message) : undefined;
         found.push({ kind, namespace: metadata.namespace ?? '', name: metadata.name, disabled });
       }
       token = metadata.continue;

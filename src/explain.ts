@@ -5,6 +5,7 @@ import {
   askForExplanation,
   type ExplainAnswer,
   type ExplainQuery,
+  printableLines,
   story,
 } from './runtime/process/index.ts';
 
@@ -44,7 +45,8 @@ export async function* explainCommand(
     })) as ExplainAnswer;
     if (!json && answer.problem !== undefined) throw new ExplainError(answer.problem);
     const state = stateOf(answer);
-    if (state !== printed) yield `${json ? JSON.stringify(answer, undefined, 2) : story(answer, { color })}\n`;
+    if (state !== printed)
+      yield `${json ? printableLines(JSON.stringify(answer, undefined, 2)) : story(answer, { color })}\n`;
     printed = state;
     if (follow) await delay(followEveryMs);
   } while (follow);

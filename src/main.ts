@@ -8,7 +8,7 @@ import { controllerDisabled, fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';
 import { LeadershipLostError } from './runtime/leader-election/index.ts';
-import { terminationSignal } from './runtime/process/index.ts';
+import { printableLines, terminationSignal } from './runtime/process/index.ts';
 
 /** The bundler defines it as the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
@@ -111,14 +111,14 @@ async function runCommand(
 
 function reportFailure(error: unknown): ExitCode {
   if (error instanceof ConfigError || error instanceof ConnectionError || error instanceof ExplainUsageError) {
-    process.stderr.write(`${error.message}\n`);
+    process.stderr.write(`${printableLines(error.message)}\n`);
     return 2;
   }
   if (error instanceof LeadershipLostError || error instanceof StillNeededError || error instanceof ExplainError) {
-    process.stderr.write(`echoperator: ${error.message}\n`);
+    process.stderr.write(`echoperator: ${printableLines(error.message)}\n`);
     return 1;
   }
-  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.stderr.write(`${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
   return 1;
 }
 

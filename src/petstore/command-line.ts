@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { printable } from '../runtime/process/index.ts';
 import { RemotePets, UsageError } from './remote-pets.ts';
 
 export const usage = `Usage: petstore COMMAND
@@ -32,7 +33,7 @@ const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string
     if (name === undefined || type === undefined || birthday === undefined) {
       throw new UsageError('add needs --name, --type and --birthday');
     }
-    print(`${await pets.add({ name, type, birthday })}\n`);
+    print(`${printable(await pets.add({ name, type, birthday }))}\n`);
   },
   list: async (pets, args, print) => {
     const options = {
@@ -47,7 +48,7 @@ const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string
     const wanted = { names, types, bornFrom: values['born-from'], bornBefore: values['born-before'] };
     for await (const pet of pets.list(wanted)) {
       const { id, birthday, type, name } = pet;
-      print(json ? `${JSON.stringify(pet)}\n` : `${id}  ${birthday}  ${type.padEnd(7)}  ${name}\n`);
+      print(`${printable(json ? JSON.stringify(pet) : `${id}  ${birthday}  ${type.padEnd(7)}  ${name}`)}\n`);
     }
   },
   delete: async (pets, args) => {
@@ -82,7 +83,12 @@ async function channelOf(environment: NodeJS.ProcessEnv) {
   const { PETSTORE_ADDRESS, PETSTORE_TLS, PETSTORE_CA_FILE, PETSTORE_CERT_FILE, PETSTORE_KEY_FILE } = environment;
   const files = { ca: PETSTORE_CA_FILE, cert: PETSTORE_CERT_FILE, key: PETSTORE_KEY_FILE };
   const tls = ['true', '1'].includes(PETSTORE_TLS ?? '') ? await contentsOf(files) : undefined;
-  return { address: PETSTORE_ADDRESS || 'localhost:6742', tls, timeoutMs };
+  const address = PETSTORE_ADDRESS || 'localhost:6742';
+  if (!URL.canParse(`http://${address}`)) {
+    const takes = 'takes a host and a port, as petstore.example:6742 or [::1]:6742';
+    throw new UsageError(`PETSTORE_ADDRESS: got ${JSON.stringify(address)}, ${takes}`);
+  }
+  return { address, tls, timeoutMs };
 }
 
 async function contentsOf(files: Readonly<Record<string, string | undefined>>): Promise<Record<string, string>> {

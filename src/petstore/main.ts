@@ -1,7 +1,7 @@
 /** The pet store's server and its command-line client. */
 import { ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { terminationSignal } from '../runtime/process/index.ts';
+import { printableLines, terminationSignal } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';
@@ -38,14 +38,14 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
 
 function reportFailure(error: unknown): ExitCode {
   if (error instanceof UsageError || error instanceof SettingsError || error instanceof DatabaseError) {
-    process.stderr.write(`${error.message}\n`);
+    process.stderr.write(`${printableLines(error.message)}\n`);
     return 2;
   }
   if (error instanceof ConnectError) {
-    process.stderr.write(`petstore: ${error.message}\n`);
+    process.stderr.write(`petstore: ${printableLines(error.message)}\n`);
     return 1;
   }
-  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.stderr.write(`${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
   return 1;
 }
 

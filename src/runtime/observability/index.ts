@@ -25,3 +25,4 @@ export type {
   RequestTrace,
   UnfinishedKey,
 } from './observer.ts';
+export { printable, printableLines } from './printable.ts';

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { duration, type ExplainAnswer, type ExplainedReconcile, type ExplainedStep, nameOf } from './explanation.ts';
+import { printable } from './printable.ts';
 
 /** How an answer is told. */
 export interface StoryOptions {
@@ -19,14 +20,15 @@ interface Format {
 }
 
 /**
- * An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads.
+ * An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads. Control characters in errors and names
+ * are escaped.
  *
  * @example
  * console.log(story({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
  */
 export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOptions = {}): string {
   const style: Style = color ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
-  const { explanation, activity, problem, notes = [], leader } = answer;
+  const { explanation, activity, problem, notes = [], leader } = printableAnswer(answer);
   return [
     ...notes,
     ...(problem === undefined ? [] : [problem]),
@@ -35,6 +37,10 @@ export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOp
     ...(leader === undefined ? [] : [leaderLine(leader)]),
   ].join('\n');
 }
+
+/** Before the styles, which are control characters too. */
+const printableAnswer = (answer: Partial<ExplainAnswer>): Partial<ExplainAnswer> =>
+  JSON.parse(JSON.stringify(answer), (_, value) => (typeof value === 'string' ? printable(value) : value));
 
 function explanationLines(
   { kind, key, at, now, total, reconciles, ignored }: NonNullable<ExplainAnswer['explanation']>,

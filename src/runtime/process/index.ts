@@ -42,6 +42,7 @@ export type {
   RequestTrace,
   UnfinishedKey,
 } from '../observability/observer.ts';
+export { printable, printableLines } from '../observability/printable.ts';
 export { type StoryOptions, story } from '../observability/story.ts';
 export type { Cause, DeltaCause, ObservedCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';

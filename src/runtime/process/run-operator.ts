@@ -1,6 +1,6 @@
 import { ConnectionError } from '../client/index.ts';
 import { LeadershipLostError } from '../leader-election/index.ts';
-import { type HttpServer, serve } from '../observability/index.ts';
+import { type HttpServer, printableLines, serve } from '../observability/index.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
 import { Liveness, type LivenessOptions } from './liveness.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
@@ -44,7 +44,7 @@ export async function runOperator(
 ): Promise<void> {
   const operator = await connectOperator({ ...options, environment: process.env }).catch((error: unknown) => {
     if (!(error instanceof ConnectionError)) throw error;
-    process.stderr.write(`${options.name}: ${error.message}\n`);
+    process.stderr.write(`${options.name}: ${printableLines(error.message)}\n`);
     process.exitCode = 2;
   });
   if (operator === undefined) return;
@@ -55,7 +55,7 @@ export async function runOperator(
     await operator.run(terminationSignal(process, options.log));
   } catch (error) {
     if (!(error instanceof LeadershipLostError)) throw error;
-    process.stderr.write(`${options.name}: ${error.message}\n`);
+    process.stderr.write(`${options.name}: ${printableLines(error.message)}\n`);
     // Exit explicitly, because a reconcile that does not end would keep the process alive.
     process.exit(1);
   } finally {
