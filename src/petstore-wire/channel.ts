@@ -85,6 +85,7 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
   };
   const sessionManager = new CheckedSessionManager(baseUrl, undefined, sessionOptions);
   sessionManager.beforeCall = beforeCall;
+  sessionManager.requestAuthority = new URL(baseUrl).host;
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager,
@@ -103,6 +104,8 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
 class CheckedSessionManager extends Http2SessionManager {
   /** See {@link ChannelOptions.beforeCall}. */
   beforeCall: () => void = () => {};
+  /** The `:authority` of each request. Node omits the brackets around an IPv6 address, and servers refuse that. */
+  requestAuthority: string | undefined;
   /** Set while {@link PetStoreChannel.onOneConnection} runs. */
   readonly shared = new AsyncLocalStorage<SharedConnection>();
   #last: Http2Session | undefined;
@@ -111,12 +114,12 @@ class CheckedSessionManager extends Http2SessionManager {
     return this.#last?.closed || this.#last?.destroyed ? undefined : this.#last;
   }
 
-  override async request(...request: Parameters<Http2SessionManager['request']>) {
+  override async request(...[method, path, headers, options]: Parameters<Http2SessionManager['request']>) {
     // Connecting may take seconds, so the check comes after it: a permission from before may have ended.
     if ((await this.connect()) === 'error') throw this.error() ?? new Error('the connection broke');
     this.beforeCall();
     // The connection is open, so this does no I/O before it sends.
-    const stream = await super.request(...request);
+    const stream = await super.request(method, path, { ...headers, ':authority': this.requestAuthority }, options);
     this.#last = stream.session;
     const shared = this.shared.getStore();
     if (shared !== undefined) {

@@ -9,6 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
@@ -237,4 +238,27 @@ describeOnLinux('an idle connection', () => {
     const established = lines.find(([, , to, state]) => to === remote && state === '01');
     return established?.[5]?.split(':')[0];
   }
+});
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
+
+(hasIpv6 ? test : test.skip)('the authority of a request has brackets around an IPv6 address', async () => {
+  const server = createServer();
+  const authority = new Promise((resolve) => {
+    server.on('stream', (stream, headers) => {
+      stream.on('error', () => {});
+      resolve(headers[':authority']);
+    });
+  });
+  server.listen(0, '::1');
+  await once(server, 'listening');
+  const address = `[::1]:${(server.address() as AddressInfo).port}`;
+  const way = openChannel({ address, timeoutMs: 10_000 });
+  const call = codeOf(createClient(PetStore, way.transport).deletePets({}));
+  const received = await authority;
+  way.close();
+  await call;
+  server.close();
+  await once(server, 'close');
+  expect(received).toBe(address);
 });
