@@ -39,7 +39,8 @@ LABEL org.opencontainers.image.title="petstore" \
 ENV NODE_ENV=production PETSTORE_DATABASE=/data/petstore.db
 WORKDIR /app
 USER 65532:65532
-ENTRYPOINT ["/usr/local/bin/node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=8", "/app/main.js"]
+# V8 lets the heap grow to the memory of the whole container before it collects all garbage. The store's limits for requests keep it smaller.
+ENTRYPOINT ["/usr/local/bin/node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=8", "--max-old-space-size=96", "/app/main.js"]
 CMD ["serve"]
 
 FROM gcr.io/distroless/cc-debian13:nonroot

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
+import { cutText } from './cut-text.ts';
 import { InvalidRequestError, RequestIdTakenError, TooBusyError, UnknownPetError } from './errors.ts';
 
 /** SQLite's result codes that do not point to a defect of this program (https://www.sqlite.org/rescode.html). */
@@ -22,7 +23,8 @@ export function asConnectError(error: unknown): ConnectError {
   if (error instanceof RequestIdTakenError) return new ConnectError(error.message, Code.AlreadyExists);
   if (error instanceof TooBusyError) return new ConnectError(error.message, Code.ResourceExhausted);
   const code = sqliteCodes.get(sqliteResult(error) & 0xff);
-  if (code !== undefined) return new ConnectError(`the database: ${String(error)}`, code, undefined, undefined, error);
+  if (code !== undefined)
+    return new ConnectError(cutText(`the database: ${String(error)}`), code, undefined, undefined, error);
   return new ConnectError('internal error: see the log of the pet store', Code.Internal, undefined, undefined, error);
 }
 

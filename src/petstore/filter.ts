@@ -1,6 +1,6 @@
 import { dayText, type PetType, type SearchPetsReq } from '../petstore-wire/index.ts';
 import { InvalidRequestError } from './errors.ts';
-import { checkedDay, checkedType } from './stored-pet.ts';
+import { checkedDay, checkedList, checkedType } from './stored-pet.ts';
 
 /** The criteria of a search: a pet must meet all of them. */
 export interface Filter {
@@ -12,11 +12,11 @@ export interface Filter {
   readonly born?: { readonly from: string; readonly before: string } | undefined;
 }
 
-/** @throws InvalidRequestError for an unknown type, and for a range without a start or an end. */
+/** @throws InvalidRequestError for a long list, for an unknown type, and for a range without a start or an end. */
 export function checkedFilter({ names, types, birthdateRange }: SearchPetsReq): Filter {
   return {
-    names,
-    types: types.map((type) => checkedType('types', type)),
+    names: checkedList('names', names),
+    types: checkedList('types', types).map((type) => checkedType('types', type)),
     born: birthdateRange && checkedRange(birthdateRange),
   };
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { dayText } from '../petstore-wire/index.ts';
+import { cutText } from './cut-text.ts';
 import { openDatabase, openReader, transact } from './database.ts';
 import { UnknownPetError } from './errors.ts';
 import { type Filter, queryOf } from './filter.ts';
@@ -60,7 +61,9 @@ export class PetDatabase implements Disposable {
       const unknown = pets.filter(
         ({ id, name, type, birthday }) => this.#update.run(name, type, dayText(birthday), id).changes === 0,
       );
-      if (unknown.length > 0) throw new UnknownPetError(`no pet has the id ${unknown.map(({ id }) => id).join(', ')}`);
+      if (unknown.length > 0) {
+        throw new UnknownPetError(cutText(`no pet has the id ${unknown.map(({ id }) => id).join(', ')}`));
+      }
       return [];
     });
   }

@@ -1,13 +1,14 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { type PetSchema, type PetStore, requestIdHeader, requestIdsKeptHeader } from '../petstore-wire/index.ts';
+import { quoted } from './cut-text.ts';
 import { InvalidRequestError } from './errors.ts';
 import { checkedFilter } from './filter.ts';
 import type { PetDatabase } from './pet-database.ts';
 import type { NamedRequest } from './request-log.ts';
 import type { Sampler } from './sampler.ts';
 import { type SearchClient, SearchPlaces } from './search-places.ts';
-import { checkedNewPet, checkedPet, type StoredPet } from './stored-pet.ts';
+import { checkedList, checkedNewPet, checkedPet, type StoredPet } from './stored-pet.ts';
 
 /** Options of {@link petService}. */
 export interface PetServiceOptions {
@@ -17,7 +18,7 @@ export interface PetServiceOptions {
   readonly requestsKeptMs: number;
   /**
    * How long a client may take to read a search, in milliseconds: an open search keeps old pages of the file. A client that
-   * reads on after that gets DeadlineExceeded; {@link cancelStalledSearches} ends one that does not read.
+   * reads on after that gets DeadlineExceeded; the server cancels the search of one that does not read.
    */
   readonly searchTimeoutMs: number;
 }
@@ -34,16 +35,16 @@ export function petService(options: PetServiceOptions): ServiceImpl<typeof PetSt
   const places = new SearchPlaces(maxSearches);
   return {
     addPets: ({ pets }, context) => {
-      const checked = pets.map(checkedNewPet);
+      const checked = checkedList('pets', pets).map(checkedNewPet);
       return { ids: [...database.add(checked, namedRequest(context, checked))] };
     },
     updatePets: ({ pets }, context) => {
-      const checked = pets.map(checkedPet);
+      const checked = checkedList('pets', pets).map(checkedPet);
       database.update(checked, namedRequest(context, checked));
       return {};
     },
     deletePets: ({ ids }, context) => {
-      database.delete(ids, namedRequest(context, ids));
+      database.delete(checkedList('ids', ids), namedRequest(context, ids));
       return {};
     },
     async *searchPets(request, context) {
@@ -74,9 +75,7 @@ function namedRequest({ requestHeader, method }: HandlerContext, content: unknow
   const id = requestHeader.get(requestIdHeader);
   if (id === null) return undefined;
   if (/^[!-~]{1,200}$/.test(id)) return { id, content: JSON.stringify([method.name, content]) };
-  throw new InvalidRequestError(
-    `${requestIdHeader}: got ${JSON.stringify(id)}, takes 1 to 200 visible ASCII characters`,
-  );
+  throw new InvalidRequestError(`${requestIdHeader}: got ${quoted(id)}, takes 1 to 200 visible ASCII characters`);
 }
 
 const wirePet = ({ id, name, type, birthday }: StoredPet): MessageInitShape<typeof PetSchema> => ({

@@ -6,21 +6,23 @@ import {
   type Http2SecureServer,
   type Http2Server,
   type Http2Session,
+  type ServerHttp2Stream,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
-import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
-import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { AddressInfo, Socket } from 'node:net';
+import { Code, ConnectError, createConnectRouter, createContextValues } from '@connectrpc/connect';
+import { compressionBrotli, compressionGzip } from '@connectrpc/connect-node';
 import { Health, PetStore, ServerReflection } from '../petstore-wire/index.ts';
 import type { Logger } from '../runtime/index.ts';
+import { addressOf, ClientLimits, maxMessageBytes, maxStreams } from './client-limits.ts';
 import { HealthState } from './health.ts';
 import { observation } from './observation.ts';
 import { PetDatabase } from './pet-database.ts';
 import { callClient, petService } from './pet-service.ts';
 import { PetStoreMetrics } from './pet-store-metrics.ts';
 import { reflectionService } from './reflection.ts';
+import { requestListener } from './request-listener.ts';
 import { Sampler } from './sampler.ts';
 import type { SearchClient } from './search-places.ts';
-import { cancelStalledSearches } from './stalled-searches.ts';
 
 /** PEM. `ca`: who must have signed the certificate of a client. Absent: clients need no certificate. */
 interface TlsFiles {
@@ -31,7 +33,8 @@ interface TlsFiles {
 
 /** Options of {@link PetStoreServer}. */
 export interface PetStoreServerOptions {
-  readonly host: string;
+  /** Default: all addresses of this host, IPv6 and IPv4, or IPv4 alone where the system has no IPv6. */
+  readonly host?: string | undefined;
   /** 0: a free port of the system's choice. */
   readonly port: number;
   /** The database file. */
@@ -42,11 +45,13 @@ export interface PetStoreServerOptions {
   readonly tls?: (() => TlsFiles) | undefined;
   /** See {@link petService}. Default 300,000. */
   readonly searchTimeoutMs?: number;
+  /** How long a client may take to send a request, in milliseconds. Default 30,000. */
+  readonly bodyTimeoutMs?: number;
   readonly log: Logger;
 }
 
-/** The largest message, in bytes: gRPC's own default. */
-const maxMessageBytes = 4 * 1024 * 1024;
+/** Node's other limits, among them the one for resets of streams, stay at their defaults. */
+const http2Options = { settings: { maxConcurrentStreams: maxStreams } };
 
 /** How long an aborted request may take to end. */
 const abortTimeoutMs = 1000;
@@ -58,14 +63,14 @@ export class PetStoreServer {
   readonly port: number;
   readonly metrics: PetStoreMetrics;
   readonly #server: Http2Server | Http2SecureServer;
-  readonly #sessions: ReadonlySet<Http2Session>;
+  readonly #connections: Connections;
   readonly #database: PetDatabase;
   readonly #health: HealthState;
   readonly #shutdown: AbortController;
 
   private constructor(parts: {
     readonly server: Http2Server | Http2SecureServer;
-    readonly sessions: ReadonlySet<Http2Session>;
+    readonly connections: Connections;
     readonly database: PetDatabase;
     readonly health: HealthState;
     readonly metrics: PetStoreMetrics;
@@ -74,7 +79,7 @@ export class PetStoreServer {
     this.port = (parts.server.address() as AddressInfo).port;
     this.metrics = parts.metrics;
     this.#server = parts.server;
-    this.#sessions = parts.sessions;
+    this.#connections = parts.connections;
     this.#database = parts.database;
     this.#health = parts.health;
     this.#shutdown = parts.shutdown;
@@ -86,32 +91,40 @@ export class PetStoreServer {
    * @throws DatabaseError if the file cannot be used; the system's error if the port is taken; what `tls` throws.
    */
   static async start(options: PetStoreServerOptions): Promise<PetStoreServer> {
-    const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, log } = options;
+    const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, bodyTimeoutMs = 30_000, log } = options;
     const database = new PetDatabase({ path: databasePath, requestsKeptMs });
     try {
       const sampler = new Sampler(database);
       const metrics = new PetStoreMetrics(database);
       const health = new HealthState(services.map(({ typeName }) => typeName));
       const shutdown = new AbortController();
-      const adapter = connectNodeAdapter({
-        routes: (router) => {
-          router.service(PetStore, petService({ database, sampler, requestsKeptMs, searchTimeoutMs }));
-          router.service(Health, health.service());
-          router.service(ServerReflection, reflectionService(services));
-        },
+      const { handlers } = createConnectRouter({
         connect: false,
         grpcWeb: false,
+        acceptCompression: [compressionGzip, compressionBrotli],
         readMaxBytes: maxMessageBytes,
+        binaryOptions: { readUnknownFields: false },
         interceptors: [observation({ metrics, sampler, log })],
         shutdownSignal: shutdown.signal,
-        contextValues: (request) => createContextValues().set(callClient, clientOf(request)),
+      })
+        .service(PetStore, petService({ database, sampler, requestsKeptMs, searchTimeoutMs }))
+        .service(Health, health.service())
+        .service(ServerReflection, reflectionService(services));
+      const server = tls === undefined ? createServer(http2Options) : secureServer(tls, log);
+      const connections = trackConnections(server);
+      const limits = new ClientLimits(server);
+      const listener = requestListener({
+        handlers,
+        contextValues: (stream) => createContextValues().set(callClient, clientOf(stream)),
+        nextPart: (stream, part, isFirst) => limits.nextPart(stream, part, isFirst),
+        bodyTimeoutMs,
+        requestTimeoutMs: searchTimeoutMs + abortTimeoutMs,
+        log,
       });
-      const handler = cancelStalledSearches(adapter, searchTimeoutMs + abortTimeoutMs);
-      const server = tls === undefined ? createServer(handler) : secureServer(tls, handler, log);
-      const sessions = trackSessions(server);
-      server.listen(options.port, options.host);
+      server.on('request', listener);
+      server.listen({ port: options.port, host: options.host });
       await once(server, 'listening');
-      return new PetStoreServer({ server, sessions, database, health, metrics, shutdown });
+      return new PetStoreServer({ server, connections, database, health, metrics, shutdown });
     } catch (error) {
       database[Symbol.dispose]();
       throw error;
@@ -133,12 +146,12 @@ export class PetStoreServer {
     const closed = once(this.#server, 'close');
     this.#server.close();
     // Sends GOAWAY: clients send their next request on another connection.
-    for (const session of this.#sessions) session.close();
+    for (const session of this.#connections.sessions) session.close();
     const grace = setTimeout(() => {
       this.#shutdown.abort(new ConnectError('the pet store is stopping', Code.Unavailable));
     }, graceMs);
     const destruction = setTimeout(() => {
-      for (const session of this.#sessions) session.destroy();
+      for (const socket of this.#connections.sockets) socket.destroy();
     }, graceMs + abortTimeoutMs);
     await closed;
     clearTimeout(grace);
@@ -147,20 +160,14 @@ export class PetStoreServer {
   }
 }
 
-/** The client that sent a request. Clients are told apart by their addresses. */
-function clientOf(request: Parameters<ReturnType<typeof connectNodeAdapter>>[0]): SearchClient {
-  return {
-    name: request.socket.remoteAddress ?? '',
-    cancelSearch: () => void ('stream' in request && request.stream.close(constants.NGHTTP2_CANCEL)),
-  };
-}
+/** The client that sent a request. */
+const clientOf = (stream: ServerHttp2Stream): SearchClient => ({
+  name: addressOf(stream.session?.socket),
+  cancelSearch: () => stream.close(constants.NGHTTP2_CANCEL),
+});
 
 /** Reads the files for each connection, so that a renewed certificate needs no restart. */
-function secureServer(
-  readFiles: () => TlsFiles,
-  handler: ReturnType<typeof connectNodeAdapter>,
-  log: Logger,
-): Http2SecureServer {
+function secureServer(readFiles: () => TlsFiles, log: Logger): Http2SecureServer {
   const read = (): TlsFiles => {
     const files = readFiles();
     // OpenSSL would trust the public authorities instead.
@@ -169,7 +176,7 @@ function secureServer(
   };
   let current = read();
   const requestCert = current.ca !== undefined;
-  const server = createSecureServer({ ...current, requestCert, rejectUnauthorized: true, allowHTTP1: false }, handler);
+  const server = createSecureServer({ ...http2Options, ...current, requestCert, rejectUnauthorized: true });
   server.on('tlsClientError', (error, { remoteAddress }) => {
     log.info({ err: error, client: remoteAddress }, 'refused a connection: its TLS handshake failed');
   });
@@ -188,14 +195,24 @@ function secureServer(
   return server;
 }
 
-/** Tracks the open connections. */
-function trackSessions(server: Http2Server | Http2SecureServer): ReadonlySet<Http2Session> {
+/** The open connections. A socket has no session before its TLS handshake. */
+interface Connections {
+  readonly sockets: ReadonlySet<Socket>;
+  readonly sessions: ReadonlySet<Http2Session>;
+}
+
+function trackConnections(server: Http2Server | Http2SecureServer): Connections {
+  const sockets = new Set<Socket>();
   const sessions = new Set<Http2Session>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   server.on('session', (session: Http2Session) => {
     sessions.add(session);
     session.on('close', () => sessions.delete(session));
   });
   // A client that resets its connection is not our error. Without a listener the event would end the process.
   server.on('sessionError', () => {});
-  return sessions;
+  return { sockets, sessions };
 }

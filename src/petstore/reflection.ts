@@ -9,6 +9,7 @@ import {
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ServiceImpl } from '@connectrpc/connect';
 import type { ServerReflection, ServerReflectionRequest } from '../petstore-wire/index.ts';
+import { cutText } from './cut-text.ts';
 
 type Answer = NonNullable<
   MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']
@@ -47,6 +48,9 @@ const notFound = (errorMessage: string): Answer => ({
   value: { errorCode: Code.NotFound, errorMessage },
 });
 
+/** Longer than every name of the services. */
+const maxSymbolLength = 256;
+
 /** Descriptor files with everything that they import. */
 class DescribedFiles {
   readonly #byName = new Map<string, DescFile>();
@@ -63,6 +67,8 @@ class DescribedFiles {
 
   /** The file that declares the symbol. A method belongs to its service's file, a field to its message's. */
   fileOfSymbol(symbol: string): DescFile | undefined {
+    // The loop below takes quadratic time.
+    if (symbol.length > maxSymbolLength) return undefined;
     for (let name = symbol; name !== ''; name = name.slice(0, Math.max(name.lastIndexOf('.'), 0))) {
       const found = this.#registry.get(name);
       if (found !== undefined) return found.file;
@@ -71,7 +77,7 @@ class DescribedFiles {
   }
 
   answer(file: DescFile | undefined, asked: string): Answer {
-    if (file === undefined) return notFound(`not found: ${asked}`);
+    if (file === undefined) return notFound(`not found: ${cutText(asked)}`);
     const fileDescriptorProto = withImports(file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
     return { case: 'fileDescriptorResponse', value: { fileDescriptorProto } };
   }

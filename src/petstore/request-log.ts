@@ -21,7 +21,7 @@ const hasPet = 'EXISTS (SELECT 1 FROM json_each(requests.answer) AS added JOIN p
 /**
  * Remembers the ids of requests and their answers, in the transaction of the request itself: for a time, and for as long as a pet that
  * the request has added exists. So no repetition, however late, adds that pet again. It stores a digest of the content, because a
- * request may have 4 MiB.
+ * request may have 256 KiB.
  */
 export class RequestLog {
   readonly #keptMs: number;

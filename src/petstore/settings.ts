@@ -3,7 +3,11 @@ import { accept, amount, type LogLevel, logLevel, port, readEnvironment, seconds
 /** The pet store's settings, one per environment variable (docs/pet-store.md). */
 export interface Settings {
   /** PETSTORE_LISTEN: the address of the gRPC server. */
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: {
+    /** Absent: all addresses of this host, IPv6 and IPv4. */
+    readonly host: string | undefined;
+    readonly port: number;
+  };
   /** PETSTORE_DATABASE: the database file. */
   readonly databasePath: string;
   /** PETSTORE_HTTP_PORT: the port of /healthz, /readyz and /metrics. */
@@ -30,10 +34,10 @@ export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
-const address = accept('an address and a port, as 0.0.0.0:6742 or [::]:6742', (text) => {
+const address = accept('an address and a port, as :6742, 0.0.0.0:6742 or [::1]:6742', (text) => {
   const [, bracketed, plain, end = ''] = /^(?:\[([^\]]+)\]|([^:]*)):(\d+)$/.exec(text) ?? [];
   const number = Number(end);
-  return number >= 1 && number <= 65_535 ? { host: bracketed ?? (plain || '0.0.0.0'), port: number } : undefined;
+  return number >= 1 && number <= 65_535 ? { host: bracketed ?? (plain || undefined), port: number } : undefined;
 });
 
 /**
@@ -45,7 +49,7 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const values = readEnvironment(
     environment,
     {
-      PETSTORE_LISTEN: address({ default: { host: '0.0.0.0', port: 6742 } }),
+      PETSTORE_LISTEN: address({ default: { host: undefined, port: 6742 } }),
       PETSTORE_DATABASE: text({ default: 'petstore.db' }),
       PETSTORE_HTTP_PORT: port({ default: 8080 }),
       PETSTORE_REQUEST_IDS_KEPT_HOURS: amount('hours', 8760)({ default: 24 }),

@@ -1,5 +1,6 @@
 import type { CalendarDay, Pet, WireDate } from '../petstore-wire/index.ts';
-import { dayFromText, dayText, isCalendarDay, PetType } from '../petstore-wire/index.ts';
+import { dayFromText, dayText, isCalendarDay, PetType, trimmedName } from '../petstore-wire/index.ts';
+import { quoted } from './cut-text.ts';
 import { InvalidRequestError } from './errors.ts';
 
 /** A pet without its id. */
@@ -24,10 +25,18 @@ export interface PetRow {
 
 const types: readonly PetType[] = [PetType.PTCanine, PetType.PTFeline, PetType.PTBird, PetType.PTReptile];
 
+/** So that one request does not keep the others waiting: each pet is a write to the database. */
+const maxItems = 1000;
+
+/** @throws InvalidRequestError for a list that is too long. */
+export function checkedList<T>(field: string, items: readonly T[]): readonly T[] {
+  if (items.length <= maxItems) return items;
+  throw new InvalidRequestError(`${field}: got ${items.length}, takes at most ${maxItems} in one request`);
+}
+
 /** @throws InvalidRequestError if the pet has an id, which only the pet store assigns, and as {@link checkedFields} does. */
 export function checkedNewPet(pet: Pet): PetFields {
-  if (pet.id !== '')
-    throw new InvalidRequestError(`pets.id: got ${JSON.stringify(pet.id)}, a new pet must not have an id`);
+  if (pet.id !== '') throw new InvalidRequestError(`pets.id: got ${quoted(pet.id)}, a new pet must not have an id`);
   return checkedFields(pet);
 }
 
@@ -48,9 +57,8 @@ function checkedFields({ name, type, birthday }: Pet): PetFields {
 
 /** Trims Unicode white space, as the original pet store does. */
 function checkedName(name: string): string {
-  const trimmed = name.replaceAll(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
-  if (trimmed === '')
-    throw new InvalidRequestError(`pets.name: got ${JSON.stringify(name)}, takes a name that is not blank`);
+  const trimmed = trimmedName(name);
+  if (trimmed === '') throw new InvalidRequestError(`pets.name: got ${quoted(name)}, takes a name that is not blank`);
   if (trimmed.includes('\0')) throw new InvalidRequestError('pets.name: takes a name without NUL');
   return trimmed;
 }

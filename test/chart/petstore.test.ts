@@ -40,6 +40,8 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
       volumeMounts: [{ name: 'data', mountPath: '/data' }],
     });
     expect(container?.env).toContainEqual({ name: 'PETSTORE_DATABASE', value: '/data/petstore.db' });
+    // All addresses: on a cluster with IPv6 alone, pods have no IPv4.
+    expect(container?.env).toContainEqual({ name: 'PETSTORE_LISTEN', value: ':6742' });
     const service = rendering.one('Service', 'petstore-service');
     expect(service.spec).toMatchObject({ selector, ports: [{ port: 6742, targetPort: 'grpc' }, { port: 8080 }] });
     expect(service.metadata?.namespace).toBe('operators');

@@ -241,8 +241,8 @@ describe('a search', () => {
     const pets = createClient(PetStore, way.transport);
     // More than may be kept for a reader, in requests that are small enough.
     const name = 'x'.repeat(100_000);
-    for (let batch = 0; batch < 15; batch += 1) {
-      await pets.addPets({ pets: Array.from({ length: 40 }, () => ({ ...thor, name })) });
+    for (let batch = 0; batch < 300; batch += 1) {
+      await pets.addPets({ pets: Array.from({ length: 2 }, () => ({ ...thor, name })) });
     }
     // A restart frees the memory of the requests that added the pets.
     await many.stop();
@@ -354,7 +354,8 @@ describe('besides the five calls', () => {
     const own = await PetStoreProcess.start();
     const way = openChannel({ address: own.address, timeoutMs: callLimitMs });
     const other = createClient(PetStore, way.transport);
-    await other.addPets({ pets: Array.from({ length: 1000 }, () => ({ ...thor, name: 'x'.repeat(1500) })) });
+    const pets = Array.from({ length: 100 }, () => ({ ...thor, name: 'x'.repeat(1500) }));
+    for (let part = 0; part < 10; part += 1) await other.addPets({ pets });
     const reading = other.searchPets({})[Symbol.asyncIterator]();
     await reading.next();
     const stopped = own.stop();
@@ -394,6 +395,19 @@ describe('the command line', () => {
     expect(JSON.parse(cats.stdout)).toMatchObject({ name: 'Tron', type: 'cat', birthday: '2020-06-25' });
     expect((await store.command('delete', added.stdout)).exitCode).toBe(0);
     expect((await store.command('list', '--name', 'Thor')).stdout).toBe('');
+  });
+
+  test('escapes what a terminal would act on', async () => {
+    await clear();
+    const name = '\u001b]0;owned\u0007\u001b[31mred\n0  2020-01-01  dog  forged \u202e\u009b';
+    await client().addPets({ pets: [{ ...thor, name }] });
+    const { stdout } = await store.command('list');
+    expect(stdout).toMatch(
+      /^\S+ {2}2021-04-01 {2}dog {6}\\u001b\]0;owned\\u0007\\u001b\[31mred\\u000a0 {2}2020-01-01 {2}dog {2}forged \\u202e\\u009b$/,
+    );
+    const inJson = await store.command('list', '--json');
+    expect(inJson.stdout).not.toMatch(/[\u007f-\u009f\u202e]/);
+    expect(JSON.parse(inJson.stdout)).toMatchObject({ name });
   });
 
   test.each([

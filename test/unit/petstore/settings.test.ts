@@ -4,7 +4,7 @@ import { readSettings, SettingsError } from '../../../src/petstore/settings.ts';
 describe("the pet store's settings", () => {
   test('have defaults', () => {
     expect(readSettings({ PETSTORE_DATABASE: '' })).toEqual({
-      listen: { host: '0.0.0.0', port: 6742 },
+      listen: { host: undefined, port: 6742 },
       databasePath: 'petstore.db',
       httpPort: 8080,
       requestIdsKeptHours: 24,
@@ -18,16 +18,17 @@ describe("the pet store's settings", () => {
   test.each([
     ['127.0.0.1:1', { host: '127.0.0.1', port: 1 }],
     ['[::]:6742', { host: '::', port: 6742 }],
-    [':6742', { host: '0.0.0.0', port: 6742 }],
+    [':6742', { host: undefined, port: 6742 }],
+    ['0.0.0.0:6742', { host: '0.0.0.0', port: 6742 }],
     ['localhost:6742', { host: 'localhost', port: 6742 }],
   ])('PETSTORE_LISTEN=%s', (text, expected) => {
     expect(readSettings({ PETSTORE_LISTEN: text }).listen).toEqual(expected);
   });
 
   test.each([
-    ['PETSTORE_LISTEN', '6742', 'an address and a port, as 0.0.0.0:6742 or [::]:6742'],
-    ['PETSTORE_LISTEN', 'localhost:0', 'an address and a port, as 0.0.0.0:6742 or [::]:6742'],
-    ['PETSTORE_LISTEN', '::1:6742', 'an address and a port, as 0.0.0.0:6742 or [::]:6742'],
+    ['PETSTORE_LISTEN', '6742', 'an address and a port, as :6742, 0.0.0.0:6742 or [::1]:6742'],
+    ['PETSTORE_LISTEN', 'localhost:0', 'an address and a port, as :6742, 0.0.0.0:6742 or [::1]:6742'],
+    ['PETSTORE_LISTEN', '::1:6742', 'an address and a port, as :6742, 0.0.0.0:6742 or [::1]:6742'],
     ['PETSTORE_HTTP_PORT', '65536', 'a whole number from 1 to 65535'],
     ['PETSTORE_REQUEST_IDS_KEPT_HOURS', '0', 'a number of hours above 0, 8760 at most'],
     ['LOG_LEVEL', 'loud', 'one of trace, debug, info, warn, error, fatal'],

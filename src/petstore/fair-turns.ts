@@ -1,0 +1,33 @@
+/**
+ * Lets one request proceed in each turn of the event loop, and the clients in turn. So many requests at once do not block other work, such as
+ * probes, and a client with many does not keep the others waiting.
+ */
+export class FairTurns {
+  /** By the client's address; the next turn is the first client's. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+  #isScheduled = false;
+
+  /** Waits for a turn. */
+  take(client: string): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(client);
+      if (waiting === undefined) this.#waiting.set(client, [resolve]);
+      else waiting.push(resolve);
+      if (!this.#isScheduled) this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      const [next] = this.#waiting;
+      if (next === undefined) return;
+      const [client, [begin, ...others]] = next;
+      this.#waiting.delete(client);
+      if (others.length > 0) this.#waiting.set(client, others);
+      if (this.#waiting.size > 0) this.#schedule();
+      begin?.();
+    });
+  }
+}
