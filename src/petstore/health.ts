@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { type Health, ServingStatus } from '../petstore-wire/index.ts';
-import { quoted } from './cut-text.ts';
+import { quoted } from './quoted.ts';
 
 /** Serves gRPC's health protocol: every service is SERVING until {@link HealthState.stop}. */
 export class HealthState {

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { type PetSchema, type PetStore, requestIdHeader, requestIdsKeptHeader } from '../petstore-wire/index.ts';
-import { quoted } from './cut-text.ts';
 import { InvalidRequestError } from './errors.ts';
 import { checkedFilter } from './filter.ts';
 import type { PetDatabase } from './pet-database.ts';
+import { quoted } from './quoted.ts';
 import type { NamedRequest } from './request-log.ts';
 import type { Sampler } from './sampler.ts';
 import { type SearchClient, SearchPlaces } from './search-places.ts';

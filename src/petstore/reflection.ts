@@ -9,7 +9,7 @@ import {
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ServiceImpl } from '@connectrpc/connect';
 import type { ServerReflection, ServerReflectionRequest } from '../petstore-wire/index.ts';
-import { cutText } from './cut-text.ts';
+import { cutText } from '../runtime/client/index.ts';
 
 type Answer = NonNullable<
   MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']

@@ -1,7 +1,7 @@
 import type { CalendarDay, Pet, WireDate } from '../petstore-wire/index.ts';
 import { dayFromText, dayText, isCalendarDay, PetType, trimmedName } from '../petstore-wire/index.ts';
-import { quoted } from './cut-text.ts';
 import { InvalidRequestError } from './errors.ts';
+import { quoted } from './quoted.ts';
 
 /** A pet without its id. */
 export interface PetFields {

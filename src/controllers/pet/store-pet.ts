@@ -1,5 +1,6 @@
 import type { Pet } from '../../api/index.ts';
 import { dayFromText, dayText, trimmedName } from '../../petstore-wire/index.ts';
+import { cutText } from '../../runtime/client/index.ts';
 import { currentReady } from '../../runtime/controller/index.ts';
 
 /** A pet without its id. */
@@ -29,7 +30,7 @@ const maxNameBytes = 200_000;
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   const trimmed = trimmedName(name);
   if (trimmed === '')
-    throw new InvalidPetError(`spec.name: got ${JSON.stringify(name)}, expected a name that is not blank`);
+    throw new InvalidPetError(`spec.name: got ${JSON.stringify(cutText(name))}, expected a name that is not blank`);
   const bytes = Buffer.byteLength(trimmed);
   if (bytes > maxNameBytes)
     throw new InvalidPetError(`spec.name: got a name of ${bytes} bytes, expected at most ${maxNameBytes}`);
@@ -47,7 +48,7 @@ function dayInUtc(birthday: string): string {
     if (dayFromText(dayText(day)) !== undefined) return dayText(day);
   }
   throw new InvalidPetError(
-    `spec.birthday: got ${JSON.stringify(birthday)}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
+    `spec.birthday: got ${JSON.stringify(cutText(birthday))}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
   );
 }
 

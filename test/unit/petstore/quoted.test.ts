@@ -1,8 +1,9 @@
 import { Code } from '@connectrpc/connect';
 import { expect, test } from '@jest/globals';
 import { asConnectError } from '../../../src/petstore/connect-error.ts';
-import { cutText, quoted } from '../../../src/petstore/cut-text.ts';
 import { UnknownPetError } from '../../../src/petstore/errors.ts';
+import { quoted } from '../../../src/petstore/quoted.ts';
+import { cutText } from '../../../src/runtime/client/index.ts';
 
 test('a short text stays as it is', () => {
   expect(cutText('no pet\nhas the id é')).toBe('no pet\nhas the id é');
