@@ -65,8 +65,8 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: the DELETED event of a child is lost',
     file: 'runtime/controller/watch.ts',
-    find: 'if (predicate !== undefined && !predicate(delta)) return;',
-    replace: "if (delta.type === 'deleted' || predicate?.(delta) === false) return;",
+    find: 'if (!passes(predicate, delta)) return;',
+    replace: "if (delta.type === 'deleted' || !passes(predicate, delta)) return;",
     // A CronJob has no pods, whose end would tell of its deletion.
     plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
   },
