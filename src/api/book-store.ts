@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits, qualifiedKeys } from './limits.ts';
 
 const port = (description: string) => Type.Integer({ format: 'int32', minimum: 1, maximum: 65_535, description });
 
@@ -10,12 +11,19 @@ const count = (description: string) =>
 const quantity = (description: string) =>
   Type.Unsafe<string | number>({
     'x-kubernetes-int-or-string': true,
+    maxLength: limits.quantity,
     pattern: '^\\+?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$',
     description,
   });
 
 const quantities = (description: string) =>
-  Type.Optional(Type.Record(Type.String(), quantity('A quantity, such as `500m` or `1Gi`.'), { description }));
+  Type.Optional(
+    Type.Record(Type.String(), quantity('A quantity, such as `500m` or `1Gi`.'), {
+      description,
+      maxProperties: 256,
+      'x-kubernetes-validations': [qualifiedKeys],
+    }),
+  );
 
 const resources = Type.Optional(
   Type.Object(
@@ -42,7 +50,7 @@ const seccompProfile = Type.Optional(
     {
       type: Type.Enum(['RuntimeDefault', 'Unconfined', 'Localhost'], { description: 'The kind of profile.' }),
       localhostProfile: Type.Optional(
-        Type.String({ description: 'The file of the profile on the node, for `Localhost`.' }),
+        Type.String({ maxLength: limits.path, description: 'The file of the profile on the node, for `Localhost`.' }),
       ),
     },
     { description: 'The seccomp profile.' },
@@ -61,6 +69,7 @@ const podSecurityContext = Type.Optional(
       ),
       supplementalGroups: Type.Optional(
         Type.Array(Type.Integer({ format: 'int64', minimum: 0 }), {
+          maxItems: 1024,
           description: 'Additional group IDs of the processes.',
           'x-kubernetes-list-type': 'atomic',
         }),
@@ -75,7 +84,14 @@ const podSecurityContext = Type.Optional(
 );
 
 const capabilityList = (description: string) =>
-  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description, 'x-kubernetes-list-type': 'atomic' }));
+  Type.Optional(
+    // Linux has 41 capabilities.
+    Type.Array(Type.String({ minLength: 1, maxLength: limits.labelValue }), {
+      maxItems: 128,
+      description,
+      'x-kubernetes-list-type': 'atomic',
+    }),
+  );
 
 const securityContext = Type.Optional(
   Type.Object(
@@ -109,8 +125,8 @@ const keyOfObject = (kind: string) =>
   Type.Optional(
     Type.Object(
       {
-        name: Type.String({ description: `The name of the ${kind}.` }),
-        key: Type.String({ description: `The key in the ${kind}.` }),
+        name: Type.String({ maxLength: limits.name, description: `The name of the ${kind}.` }),
+        key: Type.String({ maxLength: limits.name, description: `The key in the ${kind}.` }),
         optional: Type.Optional(
           Type.Boolean({ description: `Whether the ${kind} or the key may be missing. Default: false.` }),
         ),
@@ -122,8 +138,10 @@ const keyOfObject = (kind: string) =>
 const env = Type.Optional(
   Type.Array(
     Type.Object({
-      name: Type.String({ minLength: 1, description: 'The name of the variable.' }),
-      value: Type.Optional(Type.String({ description: 'The value of the variable. Default: empty.' })),
+      name: Type.String({ minLength: 1, maxLength: 1024, description: 'The name of the variable.' }),
+      value: Type.Optional(
+        Type.String({ maxLength: limits.variableValue, description: 'The value of the variable. Default: empty.' }),
+      ),
       valueFrom: Type.Optional(
         Type.Object(
           {
@@ -133,6 +151,7 @@ const env = Type.Optional(
               Type.Object(
                 {
                   fieldPath: Type.String({
+                    maxLength: limits.fieldPath,
                     description: 'The path of the field, such as `metadata.name` or `status.podIP`.',
                   }),
                 },
@@ -141,7 +160,12 @@ const env = Type.Optional(
             ),
             resourceFieldRef: Type.Optional(
               Type.Object(
-                { resource: Type.String({ description: 'The resource, such as `limits.memory`.' }) },
+                {
+                  resource: Type.String({
+                    maxLength: limits.fieldPath,
+                    description: 'The resource, such as `limits.memory`.',
+                  }),
+                },
                 { description: 'A resource of the container.' },
               ),
             ),
@@ -156,6 +180,7 @@ const env = Type.Optional(
       ),
     }),
     {
+      maxItems: limits.variables,
       description: 'Environment variables of the container.',
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['name'],
@@ -164,8 +189,14 @@ const env = Type.Optional(
 );
 
 const image = {
-  repository: Type.String({ minLength: 1, description: 'The image without its tag, such as `mongo`.' }),
-  tag: Type.Optional(Type.String({ minLength: 1, description: 'The tag of the image. Default: latest.' })),
+  repository: Type.String({
+    minLength: 1,
+    maxLength: limits.image,
+    description: 'The image without its tag, such as `mongo`.',
+  }),
+  tag: Type.Optional(
+    Type.String({ minLength: 1, maxLength: limits.image, description: 'The tag of the image. Default: latest.' }),
+  ),
   imagePullPolicy: Type.Optional(
     Type.Enum(['Always', 'IfNotPresent', 'Never'], {
       description: 'When a node pulls the image. Default: IfNotPresent.',
@@ -179,6 +210,9 @@ const serviceName = (description: string) =>
 /** `dbSize` as a quantity, in CEL: the field may be an integer. */
 const sizeOf = (self: string) =>
   `(type(${self}.dbSize) == int ? quantity('0').add(${self}.dbSize) : quantity(${self}.dbSize))`;
+
+/** Whether `dbSize` is a quantity, in CEL. Another text may have been stored before the schema had a pattern, and an error refuses each write. */
+const hasSize = (self: string) => `(type(${self}.dbSize) == int || isQuantity(${self}.dbSize))`;
 
 /** The default of `bookApp.serviceName`. */
 export const defaultAppServiceName = 'bookstore-svc';
@@ -245,7 +279,7 @@ export const BookStore = defineKind({
           storageClassName: Type.Optional(
             Type.String({
               minLength: 1,
-              maxLength: 253,
+              maxLength: limits.name,
               description:
                 'The StorageClass of the volumes. It cannot be changed. Default: the default class of the cluster.',
             }),
@@ -253,6 +287,7 @@ export const BookStore = defineKind({
           dataPath: Type.Optional(
             Type.String({
               pattern: '^/[^:]*$',
+              maxLength: limits.path,
               description:
                 'The path in the container where the volume is mounted: the data folder of the database. Default: /data/db.',
             }),
@@ -280,14 +315,14 @@ export const BookStore = defineKind({
           description: 'The database.',
           'x-kubernetes-validations': [
             {
-              rule: `!has(oldSelf.dbSize) || (has(self.dbSize) && ${sizeOf('self')}.compareTo(${sizeOf('oldSelf')}) >= 0)`,
+              rule: `!has(oldSelf.dbSize) || !${hasSize('oldSelf')} || (has(self.dbSize) && ${hasSize('self')} && ${sizeOf('self')}.compareTo(${sizeOf('oldSelf')}) >= 0)`,
               message: `dbSize cannot shrink: ${shrinkAdvice}`,
               messageExpression: `'dbSize cannot shrink from ' + string(oldSelf.dbSize) + ' to ' + (has(self.dbSize) ? string(self.dbSize) : 'nothing') + ': ${shrinkAdvice}'`,
               fieldPath: '.dbSize',
             },
             {
               // The API server caps each quantity at 2^63 - 1.
-              rule: `!has(self.dbSize) || (${sizeOf('self')}.isGreaterThan(quantity('0')) && ${sizeOf('self')}.isLessThan(quantity('9223372036854775807')))`,
+              rule: `!has(self.dbSize) || !${hasSize('self')} || (${sizeOf('self')}.isGreaterThan(quantity('0')) && ${sizeOf('self')}.isLessThan(quantity('9223372036854775807')))`,
               message: 'dbSize must be more than 0 and less than 8Ei',
               messageExpression: "'dbSize must be more than 0 and less than 8Ei, got ' + string(self.dbSize)",
               fieldPath: '.dbSize',
@@ -319,22 +354,31 @@ export const BookStore = defineKind({
   ),
   status: Type.Object(
     {
-      deploymentName: Type.Optional(Type.String({ description: 'The Deployment that runs the app.' })),
-      appServiceName: Type.Optional(Type.String({ description: 'The Service of the app.' })),
+      deploymentName: Type.Optional(
+        Type.String({ maxLength: limits.name, description: 'The Deployment that runs the app.' }),
+      ),
+      appServiceName: Type.Optional(Type.String({ maxLength: limits.name, description: 'The Service of the app.' })),
       appReplicas: Type.Optional(count('The desired number of pods of the app.')),
       appReadyReplicas: Type.Optional(count('The number of pods of the app that are ready.')),
-      statefulSetName: Type.Optional(Type.String({ description: 'The StatefulSet that runs the database.' })),
-      databaseServiceName: Type.Optional(Type.String({ description: 'The Service of the database.' })),
+      statefulSetName: Type.Optional(
+        Type.String({ maxLength: limits.name, description: 'The StatefulSet that runs the database.' }),
+      ),
+      databaseServiceName: Type.Optional(
+        Type.String({ maxLength: limits.name, description: 'The Service of the database.' }),
+      ),
       databaseReplicas: Type.Optional(count('The desired number of databases.')),
       databaseReadyReplicas: Type.Optional(count('The number of databases that are ready.')),
       volumes: Type.Optional(
         Type.Array(
           Type.Object({
-            claim: Type.String({ description: 'The PersistentVolumeClaim.' }),
-            capacity: Type.Optional(Type.String({ description: 'The `status.capacity` of the claim.' })),
+            claim: Type.String({ maxLength: limits.name, description: 'The PersistentVolumeClaim.' }),
+            capacity: Type.Optional(
+              Type.String({ maxLength: limits.quantity, description: 'The `status.capacity` of the claim.' }),
+            ),
           }),
           {
-            description: 'The volumes of the databases.',
+            maxItems: limits.volumes,
+            description: 'The volumes of the databases, the first 5,000.',
             'x-kubernetes-list-type': 'map',
             'x-kubernetes-list-map-keys': ['claim'],
           },

@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits } from './limits.ts';
 
 /** Prints a message once per generation of its spec. A Job of the same name prints it. */
 export const Echo = defineKind({
@@ -38,9 +39,13 @@ export const Echo = defineKind({
             'Pending until the Job has an active pod, Running until the Job has finished, then Succeeded or Failed.',
         }),
       ),
-      jobName: Type.Optional(Type.String({ description: 'The Job that prints the message.' })),
-      startTime: Type.Optional(Type.String({ format: 'date-time', description: 'When the Job started.' })),
-      completionTime: Type.Optional(Type.String({ format: 'date-time', description: 'When the Job completed.' })),
+      jobName: Type.Optional(Type.String({ maxLength: limits.name, description: 'The Job that prints the message.' })),
+      startTime: Type.Optional(
+        Type.String({ format: 'date-time', maxLength: limits.time, description: 'When the Job started.' }),
+      ),
+      completionTime: Type.Optional(
+        Type.String({ format: 'date-time', maxLength: limits.time, description: 'When the Job completed.' }),
+      ),
       completedGeneration: Type.Optional(
         Type.Integer({
           format: 'int64',

@@ -8,6 +8,7 @@ import {
   defaultDatabaseServiceName,
 } from './book-store.ts';
 import { Echo } from './echo.ts';
+import { limits } from './limits.ts';
 import { Pet, petFinalizer } from './pet.ts';
 import { PodSet } from './pod-set.ts';
 import { PostgresWriter, postgresWriterFinalizer } from './postgres-writer.ts';
@@ -20,6 +21,7 @@ export {
   defaultAppServiceName,
   defaultDatabaseServiceName,
   Echo,
+  limits,
   Pet,
   PodSet,
   PostgresWriter,

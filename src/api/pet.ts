@@ -1,8 +1,9 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits } from './limits.ts';
 
 const petType = (description: string) => Type.Enum(['dog', 'cat', 'bird', 'reptile'], { description });
-const day = (description: string) => Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description });
+const day = (description: string) => Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', maxLength: 10, description });
 
 /** A pet in the pet store. */
 export const Pet = defineKind({
@@ -17,7 +18,7 @@ export const Pet = defineKind({
     {
       name: Type.String({
         minLength: 1,
-        maxLength: 1024,
+        maxLength: limits.petName,
         pattern: '^[^\\x00]*[^\\s\\x00][^\\x00]*$',
         description:
           'The name of the pet. White space around it is removed. If the name changes, the existing pet is renamed.',
@@ -25,6 +26,7 @@ export const Pet = defineKind({
       type: petType('The type of the pet.'),
       birthday: Type.String({
         format: 'date-time',
+        maxLength: limits.time,
         description: 'When the pet was born, in RFC 3339: 2020-01-31T00:00:00Z. The store keeps only the day, in UTC.',
       }),
     },
@@ -34,21 +36,28 @@ export const Pet = defineKind({
     {
       id: Type.Optional(
         Type.String({
+          maxLength: limits.petId,
           description: 'The id of the pet in the store. The operator identifies the pet by this id, not by its name.',
         }),
       ),
       intent: Type.Optional(
         Type.Object(
           {
-            name: Type.String({ description: 'The name of the pet in the request.' }),
+            name: Type.String({ maxLength: limits.storedPetName, description: 'The name of the pet in the request.' }),
             type: petType('The type of the pet in the request.'),
             birthday: day('The day of birth of the pet in the request, in UTC.'),
             requestId: Type.String({
+              maxLength: 64,
               description: 'The id of the request. A store that remembers request ids carries out each request once.',
             }),
-            since: Type.String({ format: 'date-time', description: 'When the operator recorded the request.' }),
+            since: Type.String({
+              format: 'date-time',
+              maxLength: limits.time,
+              description: 'When the operator recorded the request.',
+            }),
             present: Type.Optional(
-              Type.Array(Type.String(), {
+              Type.Array(Type.String({ maxLength: limits.petId }), {
+                maxItems: limits.presentPets,
                 'x-kubernetes-list-type': 'set',
                 description:
                   'The ids of equal pets that were in the store before the request. They belong to others. Absent if the store remembers request ids.',

@@ -1,17 +1,20 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits, qualifiedKeys } from './limits.ts';
 
-const texts = (description: string, rules: object = {}) =>
-  Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...rules }));
+const texts = (description: string, maxLength: number, rules: readonly object[] = []) =>
+  Type.Optional(
+    Type.Record(Type.String(), Type.String({ maxLength }), {
+      description,
+      maxProperties: limits.labels,
+      'x-kubernetes-validations': [qualifiedKeys, ...rules],
+    }),
+  );
 
 /** The operator sets these labels on each pod, so a template must not. */
 const ownLabels = {
-  'x-kubernetes-validations': [
-    {
-      rule: "!('app' in self || 'version' in self || 'app.example.com/template-hash' in self)",
-      message: 'the labels app, version and app.example.com/template-hash are set by the operator',
-    },
-  ],
+  rule: "!('app' in self || 'version' in self || 'app.example.com/template-hash' in self)",
+  message: 'the labels app, version and app.example.com/template-hash are set by the operator',
 };
 
 /** Keeps a number of pods running. */
@@ -27,8 +30,7 @@ export const PodSet = defineKind({
       replicas: Type.Integer({
         format: 'int32',
         minimum: 0,
-        // The status names each pod, and etcd takes objects of up to 1.5 MiB.
-        maximum: 5000,
+        maximum: limits.pods,
         description: 'The desired number of pods, up to 5,000.',
       }),
       template: Type.Optional(
@@ -37,8 +39,8 @@ export const PodSet = defineKind({
             metadata: Type.Optional(
               Type.Object(
                 {
-                  labels: texts('Additional labels of the pods.', ownLabels),
-                  annotations: texts('Annotations of the pods.'),
+                  labels: texts('Additional labels of the pods.', limits.labelValue, [ownLabels]),
+                  annotations: texts('Annotations of the pods.', limits.annotationValue),
                 },
                 {
                   description:
@@ -48,6 +50,8 @@ export const PodSet = defineKind({
             ),
             spec: Type.Unsafe<Readonly<Record<string, unknown>>>({
               type: 'object',
+              // Has no bound. No rule can read what the schema does not name, and the API server tolerates no stored excess of `maxProperties` here: it
+              // would refuse each write of the status.
               'x-kubernetes-preserve-unknown-fields': true,
               properties: {
                 restartPolicy: {
@@ -82,12 +86,13 @@ export const PodSet = defineKind({
         Type.Integer({ format: 'int32', minimum: 0, description: 'The number of pods of the current template.' }),
       ),
       podNames: Type.Optional(
-        Type.Array(Type.String(), {
-          description: 'The names of the pods, sorted.',
+        Type.Array(Type.String({ maxLength: limits.name }), {
+          maxItems: limits.pods,
+          description: 'The names of the pods, sorted: the first 5,000.',
           'x-kubernetes-list-type': 'atomic',
         }),
       ),
-      selector: Type.Optional(Type.String({ description: 'The label selector of the pods.' })),
+      selector: Type.Optional(Type.String({ maxLength: 1024, description: 'The label selector of the pods.' })),
     },
     { description: 'The observed pods.' },
   ),

@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits } from './limits.ts';
 
 /** A PostgreSQL text cannot contain NUL. */
 const withoutNul = '^[^\\x00]*$';
@@ -44,7 +45,9 @@ export const PostgresWriter = defineKind({
   status: Type.Object(
     {
       tables: Type.Optional(
-        Type.Array(Type.String(), {
+        // Two names of 63 bytes, in quotes and with each quote doubled, have 257 characters.
+        Type.Array(Type.String({ maxLength: 1024 }), {
+          maxItems: limits.tables,
           'x-kubernetes-list-type': 'set',
           description:
             'Every table that may contain the row, with its schema. The operator adds a table before the first statement on it, and removes it when the row is certainly deleted from it.',

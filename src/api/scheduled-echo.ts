@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
+import { limits } from './limits.ts';
 
 /** Prints a message on a schedule. A CronJob runs the pods. */
 export const ScheduledEcho = defineKind({
@@ -19,12 +20,15 @@ export const ScheduledEcho = defineKind({
         description: 'The message. Each pod prints exactly this text and a line feed.',
       }),
       schedule: Type.String({
+        // Each number of each field, separated by commas, takes 350 characters.
+        maxLength: 1024,
         description:
           'When to print, as in a CronJob: five cron fields, such as "*/5 * * * *", or "@hourly". If the API server refuses the schedule, the CronJob keeps the last valid one and the condition Ready quotes the error.',
       }),
       timeZone: Type.Optional(
         Type.String({
           minLength: 1,
+          maxLength: limits.name,
           description:
             'The time zone of the schedule: a name of the tz database, such as "Europe/Madrid". Default: the time zone of kube-controller-manager, usually UTC.',
         }),
@@ -39,18 +43,25 @@ export const ScheduledEcho = defineKind({
   ),
   status: Type.Object(
     {
-      cronJobName: Type.Optional(Type.String({ description: 'The CronJob that prints the message.' })),
+      cronJobName: Type.Optional(
+        Type.String({ maxLength: limits.name, description: 'The CronJob that prints the message.' }),
+      ),
       active: Type.Optional(
-        Type.Array(Type.String(), {
+        Type.Array(Type.String({ maxLength: limits.name }), {
+          maxItems: limits.activeJobs,
           'x-kubernetes-list-type': 'set',
-          description: 'The Jobs that have not finished.',
+          description: 'The Jobs that have not finished, at most 1,000.',
         }),
       ),
       lastScheduleTime: Type.Optional(
-        Type.String({ format: 'date-time', description: 'The time for which the last Job was scheduled.' }),
+        Type.String({
+          format: 'date-time',
+          maxLength: limits.time,
+          description: 'The time for which the last Job was scheduled.',
+        }),
       ),
       lastSuccessfulTime: Type.Optional(
-        Type.String({ format: 'date-time', description: 'When a Job last completed.' }),
+        Type.String({ format: 'date-time', maxLength: limits.time, description: 'When a Job last completed.' }),
       ),
     },
     { description: 'The state of the CronJob.' },

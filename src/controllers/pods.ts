@@ -1,4 +1,5 @@
 import type { InformerOptions } from '../runtime/cache/index.ts';
+import { cutText } from '../runtime/client/index.ts';
 import type { Predicate } from '../runtime/index.ts';
 import type { Pod } from '../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
@@ -20,7 +21,9 @@ type Terminated = NonNullable<ContainerState['terminated']>;
  */
 export function podProblem(pod: Pod, nowMs = Date.now()): string | undefined {
   const problem = problemOf(pod, nowMs);
-  return problem === undefined ? undefined : `pod ${pod.metadata.name}: ${problem.replaceAll(/\s+/g, ' ').trim()}`;
+  return problem === undefined
+    ? undefined
+    : `pod ${pod.metadata.name}: ${cutText(problem).replaceAll(/\s+/g, ' ').trim()}`;
 }
 
 /** The problem of the youngest pod that has one. */
@@ -42,10 +45,12 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
  * @param nowMs milliseconds since 1970.
  */
 export function untilOverdueMs(pods: Iterable<Pod>, nowMs = Date.now()): number | undefined {
-  const delaysMs = [...pods].map(({ metadata: { deletionTimestamp } }) =>
-    deletionTimestamp === undefined ? 0 : overdueAfterMs(deletionTimestamp) + 1 - nowMs,
-  );
-  const next = Math.min(...delaysMs.filter((delayMs) => delayMs > 0));
+  let next = Number.POSITIVE_INFINITY;
+  for (const { metadata } of pods) {
+    const { deletionTimestamp } = metadata;
+    const delayMs = deletionTimestamp === undefined ? 0 : overdueAfterMs(deletionTimestamp) + 1 - nowMs;
+    if (delayMs > 0) next = Math.min(next, delayMs);
+  }
   return Number.isFinite(next) ? next : undefined;
 }
 

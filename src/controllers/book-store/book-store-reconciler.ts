@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { isCurrent, missingField } from '../../runtime/controller/index.ts';
+import { isCurrent, specProblem } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   done,
@@ -85,10 +85,10 @@ export class BookStoreReconciler {
 
   /** Undefined if the cached BookStore is stale: an event will enqueue its key. */
   async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome | undefined> {
-    const missing = missingField(BookStore, bookStore);
-    if (missing !== undefined) {
+    const problem = specProblem(BookStore, bookStore);
+    if (problem !== undefined) {
       const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
-      return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
+      return { reason: 'InvalidSpec', message: `${problem}: correct it (${command})` };
     }
     const spec = specWithDefaultsOf(bookStore);
     const { client } = context;

@@ -44,8 +44,9 @@ export interface SpecWithDefaults {
 export type DatabaseSpec = SpecWithDefaults['database'];
 
 /** The spec of a BookStore with its defaults. It must have every required field: see {@link missingField}. */
-export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
-  const { bookApp, bookDB } = spec;
+export function specWithDefaultsOf(bookStore: BookStore): SpecWithDefaults {
+  const { bookApp, bookDB } = bookStore.spec;
+  const serviceNames = serviceNamesOf(bookStore);
   const { port = 80 } = bookApp;
   return {
     app: {
@@ -55,7 +56,7 @@ export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
       port,
       targetPort: bookApp.targetPort ?? port,
       serviceType: bookApp.serviceType ?? 'ClusterIP',
-      serviceName: bookApp.serviceName ?? defaultAppServiceName,
+      serviceName: serviceNames.app,
     },
     database: {
       container: containerOf(bookDB),
@@ -63,7 +64,7 @@ export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
       replicas: bookDB.replicas ?? 1,
       port: bookDB.port ?? 27_017,
       size: String(bookDB.dbSize),
-      serviceName: bookDB.serviceName ?? defaultDatabaseServiceName,
+      serviceName: serviceNames.database,
       storageClassName: bookDB.storageClassName,
       dataPath: bookDB.dataPath ?? '/data/db',
       resizeRestartAfterMs: durationMs(bookDB.resizeRestartAfter ?? '5m'),
@@ -141,6 +142,12 @@ export const volumeName = 'data';
  */
 export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
 
+/** The names of both Services, also of a spec whose other fields are invalid. */
+const serviceNamesOf = ({ spec: { bookApp, bookDB } }: BookStore) => ({
+  app: bookApp.serviceName ?? defaultAppServiceName,
+  database: bookDB.serviceName ?? defaultDatabaseServiceName,
+});
+
 const inNamespace = ({ metadata }: BookStore, name: string): ObjectKey => ({ ...keyOf({ metadata }), name });
 
 /** The key of the app's Deployment. */
@@ -152,12 +159,11 @@ export const statefulSetKey = (bookStore: BookStore): ObjectKey =>
   inNamespace(bookStore, `${dotlessChildName(bookStore.metadata.name, maxStatefulSetNameLength - '-db'.length)}-db`);
 
 /** The key of the app's Service. */
-export const appServiceKey = (bookStore: BookStore): ObjectKey =>
-  inNamespace(bookStore, specWithDefaultsOf(bookStore).app.serviceName);
+export const appServiceKey = (bookStore: BookStore): ObjectKey => inNamespace(bookStore, serviceNamesOf(bookStore).app);
 
 /** The key of the database's Service, to which the app connects. */
 export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
-  inNamespace(bookStore, specWithDefaultsOf(bookStore).database.serviceName);
+  inNamespace(bookStore, serviceNamesOf(bookStore).database);
 
 /** The keys of both Services. Empty if a required field is missing. */
 export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>

@@ -84,14 +84,16 @@ async function deleteData(
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
   const created = statefulSet === undefined ? claims.filter((claim) => wasCreatedFor(bookStore, claim)) : [];
   const used = await claimsOfOrphanedPods(created, client);
-  const deleted = created.filter(({ metadata }) => !used.includes(metadata.name));
+  const isUsed = new Set(used);
+  const deleted = created.filter(({ metadata }) => !isUsed.has(metadata.name));
+  const isDeleted = new Set(deleted);
   for (const { metadata } of deleted) {
     const { uid, resourceVersion, deletionTimestamp } = metadata;
     if (deletionTimestamp !== undefined) continue;
     await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid, resourceVersion });
   }
   const kept = claimsOfDatabase(claims, bookStore, bookStore.spec.bookDB.replicas ?? 1)
-    .filter((claim) => !deleted.includes(claim) && claim.metadata.deletionTimestamp === undefined)
+    .filter((claim) => !isDeleted.has(claim) && claim.metadata.deletionTimestamp === undefined)
     .map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
     const orphans =
@@ -131,8 +133,7 @@ async function claimsOfOrphanedPods(
   const orphans = items.filter(
     (pod) => controllerOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined,
   );
-  const mounted = orphans
-    .flatMap(({ spec }) => spec?.volumes ?? [])
-    .map((volume) => volume.persistentVolumeClaim?.claimName);
-  return claims.map(({ metadata }) => metadata.name).filter((name) => mounted.includes(name));
+  const volumes = orphans.flatMap(({ spec }) => spec?.volumes ?? []);
+  const mounted = new Set(volumes.map((volume) => volume.persistentVolumeClaim?.claimName));
+  return claims.map(({ metadata }) => metadata.name).filter((name) => mounted.has(name));
 }

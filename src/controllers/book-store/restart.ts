@@ -146,7 +146,7 @@ function requeueAfterMsOf(
     if (step === undefined || step.type === 'failed') return [];
     return 'dueMs' in step && step.dueMs > nowMs ? step.dueMs - nowMs : recheckAfterMs;
   });
-  return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
+  return delaysMs.length === 0 ? undefined : delaysMs.reduce((one, other) => Math.min(one, other));
 }
 
 /** Counts the pods too: the status of the StatefulSet may lag behind a pod that has just ended. */

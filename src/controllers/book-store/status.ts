@@ -1,4 +1,4 @@
-import { BookStore } from '../../api/index.ts';
+import { BookStore, limits } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
 import type { EventNotice, Reason } from '../../runtime/controller/index.ts';
 import {
@@ -147,7 +147,7 @@ const readyReasons = defineReasons({
     blocksCreation: true,
     recordsMessageChanges: true,
     meaning:
-      'A required field is missing: the BookStore was stored under an older CustomResourceDefinition. Other conditions stay.',
+      'A required field is missing, or a field is too large: the BookStore was stored under an older CustomResourceDefinition. Other conditions stay.',
   },
 });
 
@@ -229,7 +229,7 @@ export function outcomeOf(
       databaseServiceName: spec.database.serviceName,
       databaseReplicas: spec.database.replicas,
       databaseReadyReplicas: statefulSet ? rolloutOf(statefulSet).ready : 0,
-      volumes: claims.length === 0 ? null : claims.map(volumeOf),
+      volumes: claims.length === 0 ? null : claims.slice(0, limits.volumes).map(volumeOf),
     },
     requeueAfterMs,
     error: databaseError ?? appError,

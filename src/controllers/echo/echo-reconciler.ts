@@ -1,5 +1,5 @@
 import { Echo } from '../../api/index.ts';
-import { currentReady, isCurrent, missingField } from '../../runtime/controller/index.ts';
+import { currentReady, isCurrent, specProblem } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -53,7 +53,7 @@ export const echoReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
-    meaning: 'The Echo has no message: it was stored under an older CustomResourceDefinition.',
+    meaning: 'The Echo has no message, or one that is too long: it was stored under an older CustomResourceDefinition.',
   },
 });
 
@@ -105,8 +105,8 @@ export class EchoReconciler {
   }
 
   async #reconcileJob(echo: Echo, context: ReconcileContext): Promise<EchoOutcome | undefined> {
-    const missing = missingField(Echo, echo);
-    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing`, status: withoutJob };
+    const problem = specProblem(Echo, echo);
+    if (problem !== undefined) return { reason: 'InvalidSpec', message: problem, status: withoutJob };
     const jobKey = jobKeyOf(keyOf(echo));
     if (echo.status?.completedGeneration === echo.metadata.generation) {
       return printedOutcome(echo.status.jobName ?? jobKey.name);

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { Pet, petFinalizer } from '../../api/index.ts';
+import { limits, Pet, petFinalizer } from '../../api/index.ts';
 import {
   type CleanedUp,
   currentReady,
   type DesiredStatus,
   desiredStatus,
-  missingField,
+  specProblem,
 } from '../../runtime/controller/index.ts';
 import {
   type Client,
@@ -209,8 +209,8 @@ export class PetReconciler {
 
   async #apply(record: PetRecord, context: ReconcileContext): Promise<Result> {
     const { signal } = context;
-    const missing = missingField(Pet, record.pet);
-    if (missing !== undefined) throw new InvalidPetError(`${missing} is missing`);
+    const problem = specProblem(Pet, record.pet);
+    if (problem !== undefined) throw new InvalidPetError(problem);
     const wanted = wantedPet(record.pet.spec);
     const { intent } = record.pet.status ?? {};
     if (intent !== undefined) {
@@ -265,13 +265,20 @@ export class PetReconciler {
   /**
    * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others from one that a
    * lost request has added. Undefined if the store refuses searches: it still gets its pets.
+   *
+   * @throws RefusedError if there are more than the status can name.
    */
   async #present(wanted: StorePet, signal: AbortSignal): Promise<readonly string[] | undefined> {
     try {
-      return await this.#options.store.find(wanted, signal);
+      const ids = await this.#options.store.find(wanted, signal);
+      if (ids.length > limits.presentPets)
+        throw new RefusedError(
+          `the store has ${ids.length} pets of this name, type and birthday: the operator tells a new one from at most ${limits.presentPets}`,
+        );
+      return ids;
     } catch (error) {
       const failure = failureOf(error);
-      if (failure === undefined || failure === 'down') throw error;
+      if (failure === undefined || failure === 'down' || error instanceof RefusedError) throw error;
       return undefined;
     }
   }
@@ -306,7 +313,8 @@ export class PetReconciler {
         return store.remembersRequests ? { added: await store.add(intent, intent.requestId, linked) } : { alike };
       }, signal);
       if (added !== undefined) return onFound(added);
-      const free = alike.filter((id) => intent.present?.includes(id) !== true);
+      const present = new Set(intent.present);
+      const free = alike.filter((id) => !present.has(id));
       const own = free.length === 0 ? undefined : ownPet(free, await otherPets(record, namespaces));
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { limits } from '../../api/index.ts';
 import {
   type ChannelTls,
   DateSchema,
@@ -112,7 +113,7 @@ export class PetStore {
       .catch(throwRefused);
     const [id] = ids;
     if (id === undefined || ids.length > 1) throw new Error(`the pet store returned ${ids.length} ids for one pet`);
-    return id;
+    return recordableId(id);
   }
 
   /**
@@ -158,7 +159,7 @@ export class PetStore {
     for await (const found of this.#search(filter, { signal: linked.signal, onHeader: this.#onHeader })) {
       const { id, ...fields } = foundPet(found);
       // The indexes of the original store keep the old values of an updated pet.
-      if (fields.name === name && fields.type === type && fields.birthday === birthday) ids.push(id);
+      if (fields.name === name && fields.type === type && fields.birthday === birthday) ids.push(recordableId(id));
     }
     return ids;
   }
@@ -233,6 +234,14 @@ function throwClosed(error: unknown): never {
 /** Whether the gate refused the call: the client wraps the error of the gate. */
 const isClosed = (error: unknown): error is ConnectError & { readonly cause: GateClosedError } =>
   error instanceof ConnectError && error.cause instanceof GateClosedError;
+
+/** @throws Error for an id that the status of a Pet cannot have. */
+function recordableId(id: string): string {
+  if (id.length <= limits.petId) return id;
+  throw new Error(
+    `the pet store returned an id of ${id.length} characters: the operator records at most ${limits.petId}`,
+  );
+}
 
 const wirePet = ({ name, type, birthday }: StorePet) => ({ name, type: wireTypes[type], birthday: wireDay(birthday) });
 

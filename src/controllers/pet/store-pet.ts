@@ -1,4 +1,4 @@
-import type { Pet } from '../../api/index.ts';
+import { limits, type Pet } from '../../api/index.ts';
 import { dayFromText, dayText, trimmedName } from '../../petstore-wire/index.ts';
 import { cutText } from '../../runtime/client/index.ts';
 import { currentReady } from '../../runtime/controller/index.ts';
@@ -17,38 +17,34 @@ export class InvalidPetError extends Error {
 }
 
 /**
- * The pet store refuses a larger message with RESOURCE_EXHAUSTED, which means that it serves no Pet at all: so one Pet could keep the others
- * from it.
- */
-const maxNameBytes = 200_000;
-
-/**
  * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as a day in UTC.
  *
  * @throws InvalidPetError for a blank or very long name, or an invalid time.
  */
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   const trimmed = trimmedName(name);
-  if (trimmed === '')
-    throw new InvalidPetError(`spec.name: got ${JSON.stringify(cutText(name))}, expected a name that is not blank`);
+  if (trimmed === '') throw new InvalidPetError(`spec.name: got ${quoted(name)}, expected a name that is not blank`);
   const bytes = Buffer.byteLength(trimmed);
-  if (bytes > maxNameBytes)
-    throw new InvalidPetError(`spec.name: got a name of ${bytes} bytes, expected at most ${maxNameBytes}`);
+  if (bytes > limits.storedPetName)
+    throw new InvalidPetError(`spec.name: got a name of ${bytes} bytes, expected at most ${limits.storedPetName}`);
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
+
+const quoted = (text: string): string => JSON.stringify(cutText(text));
 
 /** RFC 3339 requires a time zone; Date.parse would read a text without one as local time. */
 const rfc3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/;
 
 function dayInUtc(birthday: string): string {
-  const time = new Date(birthday.toUpperCase());
+  const time = new Date(birthday.slice(0, limits.time).toUpperCase());
   const written = dayFromText(birthday.slice(0, 10));
-  if (rfc3339.test(birthday) && written !== undefined && !Number.isNaN(time.getTime())) {
+  const isTime = birthday.length <= limits.time && rfc3339.test(birthday);
+  if (isTime && written !== undefined && !Number.isNaN(time.getTime())) {
     const day = { year: time.getUTCFullYear(), month: time.getUTCMonth() + 1, day: time.getUTCDate() };
     if (dayFromText(dayText(day)) !== undefined) return dayText(day);
   }
   throw new InvalidPetError(
-    `spec.birthday: got ${JSON.stringify(cutText(birthday))}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
+    `spec.birthday: got ${quoted(birthday)}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
   );
 }
 

@@ -1,6 +1,6 @@
-import { PodSet } from '../../api/index.ts';
+import { limits, PodSet } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { adoptAndRelease, missingField } from '../../runtime/controller/index.ts';
+import { adoptAndRelease, specProblem } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -79,7 +79,7 @@ export const podSetReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning:
-      'A required field is missing, usually `replicas`: the PodSet was stored under an older CustomResourceDefinition. The operator does not change its pods.',
+      'A required field is missing, usually `replicas`, or a field is too large: the PodSet was stored under an older CustomResourceDefinition. The operator does not change its pods.',
   },
 });
 
@@ -200,8 +200,8 @@ export class PodSetReconciler {
 }
 
 function invalidSpecMessage(set: PodSet): string | undefined {
-  const missing = missingField(PodSet, set);
-  if (missing !== undefined) return `${missing} is missing`;
+  const problem = specProblem(PodSet, set);
+  if (problem !== undefined) return problem;
   return typeof set.spec.replicas === 'number' ? undefined : 'spec.replicas is not a number';
 }
 
@@ -219,7 +219,10 @@ function statusOf(set: PodSet, active: readonly Pod[]) {
     replicas: active.length,
     readyReplicas: active.filter(isReady).length,
     updatedReplicas: active.filter((pod) => isUpdated(pod, hash)).length,
-    podNames: active.map(({ metadata }) => metadata.name).sort(),
+    podNames: active
+      .map(({ metadata }) => metadata.name)
+      .sort()
+      .slice(0, limits.pods),
     selector: selectorOf(set),
   };
 }

@@ -1,5 +1,11 @@
-import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { type CleanedUp, currentReady, missingField, patchStatusIfPresent } from '../../runtime/controller/index.ts';
+import { limits, PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
+import {
+  type CleanedUp,
+  currentReady,
+  missingField,
+  patchStatusIfPresent,
+  specProblem,
+} from '../../runtime/controller/index.ts';
 import {
   cleanedUp,
   defineReasons,
@@ -50,7 +56,8 @@ export const postgresWriterReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
-    meaning: 'A required field is missing: the PostgresWriter was stored under an older CustomResourceDefinition.',
+    meaning:
+      'A required field is missing, or a field is too long: the PostgresWriter was stored under an older CustomResourceDefinition.',
   },
   InvalidTable: {
     ready: 'False',
@@ -194,6 +201,8 @@ export class PostgresWriterReconciler {
     const { signal } = context;
     let current = writer;
     try {
+      const problem = specProblem(PostgresWriter, writer);
+      if (problem !== undefined) throw new InvalidSpecError(problem);
       const table = await this.#findTable(writer);
       const updated = await this.#addToStatus(writer, table, context);
       if (updated === undefined) return done;
@@ -219,15 +228,24 @@ export class PostgresWriterReconciler {
     }
   }
 
-  /** Adds the table to the status. Undefined if the PostgresWriter is gone. */
+  /**
+   * Adds the table to the status. Undefined if the PostgresWriter is gone.
+   *
+   * @throws if the status has {@link limits.tables} others, the error of the first from which the row cannot be deleted.
+   */
   async #addToStatus(
     writer: PostgresWriter,
     table: Table,
-    { client }: ReconcileContext,
+    { client, signal }: ReconcileContext,
   ): Promise<PostgresWriter | undefined> {
-    const tables = writer.status?.tables ?? [];
+    let { tables = [] } = writer.status ?? {};
     const text = tableText(table);
     if (tables.includes(text)) return writer;
+    if (tables.length >= limits.tables) {
+      const failures = await this.#deleteFrom(writer, tables, signal);
+      tables = failures.map((failure) => failure.table);
+      if (failures[0] !== undefined && tables.length >= limits.tables) throw failures[0].error;
+    }
     return patchStatusIfPresent(client, PostgresWriter, writer, { tables: [...tables, text] });
   }
 
@@ -372,7 +390,8 @@ export class PostgresWriterReconciler {
     context: ReconcileContext,
     tables: readonly string[],
   ): Promise<Result> {
-    const status = { tables: tables.length === 0 ? null : [...tables] };
+    // More may have been stored under an older CustomResourceDefinition. The API server takes no such list, except the stored one.
+    const status = tables.length > limits.tables ? {} : { tables: tables.length === 0 ? null : [...tables] };
     return this.#reporter.report(writer, { ...outcome, status }, context);
   }
 

@@ -1,4 +1,5 @@
 import type { PostgresWriter } from '../../api/index.ts';
+import { cutText } from '../../runtime/client/index.ts';
 import { keyOf, keyString } from '../../runtime/index.ts';
 
 /** The row of a PostgresWriter. */
@@ -41,6 +42,9 @@ export class InvalidTableNameError extends Error {
 /** The longest name in PostgreSQL. It would truncate a longer one, and so find another table. */
 const maxNameBytes = 63;
 
+/** Two names in double quotes, with each character doubled, and the dot between them. */
+const maxTextLength = 2 * (2 * maxNameBytes + 2) + 1;
+
 /** One part and the dot after it, or the end. A part that does not begin with a quote extends to the next dot. */
 const part = /^(?:"((?:[^"]|"")+)"|([^".][^.]*))(\.|$)/s;
 
@@ -50,6 +54,7 @@ const part = /^(?:"((?:[^"]|"")+)"|([^".][^.]*))(\.|$)/s;
  * @throws InvalidTableNameError if the text has not one or two parts, or a part is too long.
  */
 export function parseTableName(text: string): TableName {
+  if (text.length > maxTextLength) throw invalid(text, `a name in PostgreSQL has at most ${maxNameBytes} bytes`);
   const parts: string[] = [];
   let rest = text;
   for (let more = true; more; ) {
@@ -82,7 +87,7 @@ const partText = (text: string): string => (text.includes('.') || text.startsWit
 const quoted = (text: string): string => `"${text.replaceAll('"', '""')}"`;
 
 const invalid = (text: string, why: string): InvalidTableNameError =>
-  new InvalidTableNameError(`${JSON.stringify(text)} is not the name of a table: ${why}`);
+  new InvalidTableNameError(`${JSON.stringify(cutText(text))} is not the name of a table: ${why}`);
 
 /** SQL and its parameters. The only user input in the text is the name of a table, which is quoted. */
 export interface Statement {

@@ -1,6 +1,6 @@
-import { ScheduledEcho } from '../../api/index.ts';
+import { limits, ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { isCurrent, missingField } from '../../runtime/controller/index.ts';
+import { isCurrent, specProblem } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -63,7 +63,7 @@ export const scheduledEchoReasons = defineReasons({
     blocksCreation: true,
     recordsMessageChanges: true,
     meaning:
-      '`message` or `schedule` is missing: the ScheduledEcho was stored under an older CustomResourceDefinition. The operator does not change an existing CronJob.',
+      '`message` or `schedule` is missing, or a field is too long: the ScheduledEcho was stored under an older CustomResourceDefinition. The operator does not change an existing CronJob.',
   },
 });
 
@@ -106,10 +106,10 @@ export class ScheduledEchoReconciler {
   }
 
   async #reconcileCronJob(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome | undefined> {
-    const missing = missingField(ScheduledEcho, echo);
-    if (missing !== undefined) {
+    const problem = specProblem(ScheduledEcho, echo);
+    if (problem !== undefined) {
       const status = statusOf(echo, this.#ownCronJob(echo));
-      return { reason: 'InvalidSpec', message: `${missing} is missing`, status };
+      return { reason: 'InvalidSpec', message: problem, status };
     }
     const { applier, cronJobs, pod } = this.#options;
     const { client } = context;
@@ -167,13 +167,19 @@ const hadCronJob = ({ status }: ScheduledEcho): boolean =>
 export const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
   status?.active ?? [];
 
+/** The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a repeated one. */
+function namesOfActive(cronJob: CronJob): readonly string[] {
+  const names = activeJobs(cronJob).flatMap(({ name = '' }) => (name.length <= limits.name ? [name] : []));
+  return [...new Set(names)].sort().slice(0, limits.activeJobs);
+}
+
 /** The status without the conditions. `cronJob` is absent if the ScheduledEcho owns none. */
 function statusOf(echo: ScheduledEcho, cronJob?: CronJob) {
   const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
-  const jobs = cronJob === undefined ? [] : activeJobs(cronJob).map(({ name = '' }) => name);
+  const jobs = cronJob === undefined ? [] : namesOfActive(cronJob);
   return {
     cronJobName: cronJobKeyOf(keyOf(echo)).name,
-    active: jobs.length === 0 ? null : jobs.sort(),
+    active: jobs.length === 0 ? null : jobs,
     lastScheduleTime,
     lastSuccessfulTime,
   };

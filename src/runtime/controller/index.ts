@@ -8,7 +8,7 @@
  * - Tell a name that is taken from one that will soon be free: `belongsToPredecessor`.
  * - Write a status without an `OutcomeReporter`: `desiredStatus`, `patchStatusIfPresent`.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
- * - Find a required field that an older object lacks: `missingField`.
+ * - Find what an older object lacks or has too much of: `specProblem`; only a required field: `missingField`.
  * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
  * - Name the types of the options that the root entry takes.
  */
@@ -22,6 +22,7 @@ export {
   type PrinterColumn,
   type ScaleSubresource,
   type StandardStatus,
+  specProblem,
   type ValidationRule,
 } from '../kind/define-kind.ts';
 export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';

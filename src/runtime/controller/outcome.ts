@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ApplyResult } from '../apply/index.ts';
-import { ApiError, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
+import { ApiError, cutText, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
 import {
   type Condition,
   type DesiredCondition,
@@ -263,7 +263,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /** Records an Event and a log line for an action, such as recreating a child. Does not wait and never throws. */
   recordEvent(object: T, notice: Omit<EventNotice, 'action'>, { log }: Pick<ReconcileContext, 'log'>): void {
     const { kind, events } = this.#options;
-    log.info({ reason: notice.reason }, notice.note);
+    log.info({ reason: notice.reason }, cutText(notice.note));
     events.record(kind, object, { ...notice, action: 'Reconcile' });
   }
 

@@ -23,25 +23,50 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
 }
 
 /** The API's limit, in characters. */
-const maxMessageLength = 32_768;
+export const maxMessageLength = 32_768;
+
+/** The API's limits, in characters. */
+export const maxTypeLength = 316;
+export const maxReasonLength = 1024;
+
+/** The most conditions of an object. */
+export const maxConditions = 100;
+
+/** An RFC 3339 time. The format allows any number of decimals. */
+export const maxTimeLength = 64;
 
 /**
  * Returns a copy of the conditions with one condition set. Conditions of other types keep their content and their
  * position. `lastTransitionTime` changes only with `status`, so setting an equal condition returns an equal list. A message
- * longer than the API's limit is truncated.
+ * longer than the API's limit is truncated. Others that exceed a bound, and the last of more than {@link maxConditions}, are dropped: they
+ * were stored under an older CustomResourceDefinition, and the API server would refuse the list.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
   desired: DesiredCondition,
   now: Date,
 ): readonly Condition[] {
-  const current = findCondition(conditions, desired.type);
+  const stored = findCondition(conditions, desired.type);
+  const current = stored !== undefined && hasBoundedTime(stored) ? stored : undefined;
   const lastTransitionTime =
     current?.status === desired.status ? current.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
   const next: Condition = { ...desired, message: truncate(desired.message), lastTransitionTime };
-  if (conditions === undefined || current === undefined) return [...(conditions ?? []), next];
-  return conditions.map((condition) => (condition === current ? next : condition));
+  if (conditions === undefined || current === undefined) return [...withRoom(conditions ?? []), next];
+  const others = new Set(withRoom(conditions.filter((condition) => condition !== current)));
+  return conditions.flatMap((condition) => (condition === current ? [next] : others.has(condition) ? [condition] : []));
 }
+
+/** The first conditions within the bounds, with room for one more. */
+const withRoom = (others: readonly Condition[]): readonly Condition[] =>
+  others.filter(isWithinBounds).slice(0, maxConditions - 1);
+
+const isWithinBounds = (condition: Condition): boolean =>
+  condition.type.length <= maxTypeLength &&
+  condition.reason.length <= maxReasonLength &&
+  condition.message.length <= maxMessageLength &&
+  hasBoundedTime(condition);
+
+const hasBoundedTime = ({ lastTransitionTime }: Condition): boolean => lastTransitionTime.length <= maxTimeLength;
 
 /** Does not cut a surrogate pair in half, because the API server would store another character for it. */
 function truncate(message: string): string {

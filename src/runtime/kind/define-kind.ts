@@ -1,7 +1,7 @@
 import type { ReadonlyDeep } from 'type-fest';
 import type { Static, TObject, TProperties, TSchema } from 'typebox';
 import * as Type from 'typebox';
-import type { Condition } from './condition.ts';
+import { type Condition, maxConditions, maxMessageLength, maxReasonLength, maxTypeLength } from './condition.ts';
 import type { Kind } from './kind.ts';
 import type { KubeObject, ObjectMeta } from './object.ts';
 
@@ -85,11 +85,15 @@ export interface CustomKind<T extends KubeObject = KubeObject> extends Kind<T> {
 export const isCustomKind = (kind: Kind): kind is CustomKind => 'definition' in kind;
 
 const conditionSchema = Type.Object({
-  type: Type.String({ description: 'The type of the condition: Ready and others.', maxLength: 316 }),
+  type: Type.String({ description: 'The type of the condition: Ready and others.', maxLength: maxTypeLength }),
   status: Type.Enum(['True', 'False', 'Unknown'], { description: 'Whether the condition is true.' }),
-  reason: Type.String({ description: 'One CamelCase word, for programs.', maxLength: 1024 }),
-  message: Type.String({ description: 'An explanation, for people.', maxLength: 32_768 }),
-  lastTransitionTime: Type.String({ format: 'date-time', description: 'The time of the last change of the status.' }),
+  reason: Type.String({ description: 'One CamelCase word, for programs.', maxLength: maxReasonLength }),
+  message: Type.String({ description: 'An explanation, for people.', maxLength: maxMessageLength }),
+  lastTransitionTime: Type.String({
+    format: 'date-time',
+    maxLength: 64,
+    description: 'The time of the last change of the status.',
+  }),
   observedGeneration: Type.Optional(
     Type.Integer({
       format: 'int64',
@@ -109,6 +113,7 @@ const standardStatus = {
   ),
   conditions: Type.Optional(
     Type.Array(conditionSchema, {
+      maxItems: maxConditions,
       description: 'The conditions of the object, one for each type.',
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
@@ -176,6 +181,76 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
   for (const name of expected) {
     const missing = missingIn(properties[name], fields[name], `${path}.${name}`);
     if (missing !== undefined) return missing;
+  }
+  return undefined;
+}
+
+/**
+ * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.message has 9000 characters, at most 4096
+ * are allowed`. Undefined if it has each required field, and no string, list or map exceeds its bound. Checks nothing else of the schema.
+ * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
+ *
+ * @param object an object of this kind. Despite its type it may lack required fields.
+ */
+export function specProblem(kind: CustomKind, object: KubeObject): string | undefined {
+  const missing = missingField(kind, object);
+  if (missing !== undefined) return `${missing} is missing`;
+  return excessIn(kind.definition.spec, (object as { readonly spec?: unknown }).spec, 'spec');
+}
+
+/** The parts of a schema that {@link excessIn} reads. TypeBox writes a map as `patternProperties` with one pattern. */
+interface BoundedShape {
+  readonly maxLength?: number;
+  readonly maxItems?: number;
+  readonly maxProperties?: number;
+  readonly properties?: Readonly<Record<string, TSchema>>;
+  readonly patternProperties?: Readonly<Record<string, TSchema>>;
+  readonly items?: TSchema;
+}
+
+/** How much of a key a path shows. Nothing bounds the keys of a map. */
+const maxNamedKey = 100;
+
+/** Descends only as deep as the schema, and into no list or map that exceeds its bound. */
+function excessIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
+  if (schema === undefined) return undefined;
+  const { maxLength, maxItems, maxProperties, properties = {}, patternProperties = {}, items } = schema as BoundedShape;
+  const excess = (count: number, max = Number.POSITIVE_INFINITY, noun: string): string | undefined =>
+    count > max ? `${path} has ${count} ${noun}, at most ${max} are allowed` : undefined;
+  if (typeof value === 'string') return excess(charactersOf(value, maxLength), maxLength, 'characters');
+  if (Array.isArray(value)) {
+    return (
+      excess(value.length, maxItems, 'items') ??
+      firstOf(value, (item, index) => excessIn(items, item, `${path}[${index}]`))
+    );
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const fields = Object.entries(value);
+  const [ofEach] = Object.values(patternProperties);
+  return (
+    excess(fields.length, maxProperties, 'entries') ??
+    firstOf(fields, ([name, field]) =>
+      excessIn(
+        Object.hasOwn(properties, name) ? properties[name] : ofEach,
+        field,
+        `${path}.${name.slice(0, maxNamedKey)}`,
+      ),
+    )
+  );
+}
+
+/** Counts characters as the API server does, unless there are certainly not too many. */
+function charactersOf(text: string, max = Number.POSITIVE_INFINITY): number {
+  if (text.length <= max) return text.length;
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+function firstOf<T>(items: readonly T[], find: (item: T, index: number) => string | undefined): string | undefined {
+  for (const [index, item] of items.entries()) {
+    const found = find(item, index);
+    if (found !== undefined) return found;
   }
   return undefined;
 }

@@ -11,6 +11,7 @@ export {
   type PrinterColumn,
   type ScaleSubresource,
   type StandardStatus,
+  specProblem,
   type ValidationRule,
 } from './define-kind.ts';
 export {

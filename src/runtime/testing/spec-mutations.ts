@@ -11,7 +11,7 @@ export interface SpecMutation {
 }
 
 /** The parts of a structural schema that {@link specMutations} reads. */
-interface Schema {
+export interface Schema {
   readonly type?: string;
   readonly enum?: readonly unknown[];
   readonly pattern?: string;
@@ -43,7 +43,7 @@ export interface SpecRule {
 type Values = Readonly<Record<string, readonly unknown[]>>;
 
 /** The element of a list and the value of a map that a mutation changes, in a path. */
-const [element, anyKey] = ['[]', '*'];
+export const [element, anyKey] = ['[]', '*'] as const;
 
 const unset = Symbol('unset');
 
@@ -90,14 +90,15 @@ const shortened = (value: unknown): string => {
 };
 
 /** `['env', '[]', 'name']` is `env[].name`. */
-const nameOf = (path: readonly string[]): string => path.join('.').replaceAll(`.${element}`, element);
+export const nameOf = (path: readonly string[]): string => path.join('.').replaceAll(`.${element}`, element);
 
-interface Property {
+export interface Property {
   readonly path: readonly string[];
   readonly schema: Schema;
 }
 
-function propertiesOf(schema: Schema, path: readonly string[]): readonly Property[] {
+/** Every property below a schema: of objects, of the elements of lists and of the values of maps. */
+export function propertiesOf(schema: Schema, path: readonly string[]): readonly Property[] {
   const { properties = {}, items, additionalProperties } = schema;
   const own = Object.entries(properties).map(([name, each]) => ({ path: [...path, name], schema: each }));
   return [
@@ -108,7 +109,13 @@ function propertiesOf(schema: Schema, path: readonly string[]): readonly Propert
 }
 
 /** Returns a copy of a value with one property set or unset. Parents that are missing are made with what they require. */
-function withValue(old: unknown, schema: Schema, path: readonly string[], value: unknown, values: Values): unknown {
+export function withValue(
+  old: unknown,
+  schema: Schema,
+  path: readonly string[],
+  value: unknown,
+  values: Values,
+): unknown {
   const set = (part: unknown, of: Schema = {}, rest: readonly string[] = []) =>
     withValue(part, of, rest, value, values);
   const [segment, ...rest] = path;
@@ -125,7 +132,7 @@ function withValue(old: unknown, schema: Schema, path: readonly string[], value:
 }
 
 /** Returns a valid value with nothing that is optional. */
-function minimal(schema: Schema = {}, path: string, values: Values): unknown {
+export function minimal(schema: Schema = {}, path: string, values: Values): unknown {
   const [preferred] = values[path] ?? [];
   if (preferred !== undefined) return preferred;
   const { required = [], properties = {}, items } = schema;

@@ -246,3 +246,14 @@ test('the cache keeps no container state of a healthy pod', () => {
   const status = { ...running({ ready: true, state: { running: {} } }), conditions: [condition('Ready', 'True')] };
   expect(keepReadFields(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
 });
+
+test('a problem of a megabyte is cut', () => {
+  const problem = podProblem(podOf({ phase: 'Failed', reason: 'Evicted', message: `${' '.repeat(1_000_000)}x` }));
+  expect(problem?.length).toBeLessThan(5000);
+});
+
+test('the next of very many pods that is overdue is found', () => {
+  const nowMs = Date.parse('2026-01-01T00:00:00Z');
+  const pod = podOf({}, { deletionTimestamp: '2026-01-01T00:00:00Z' });
+  expect(untilOverdueMs(Array<Pod>(200_000).fill(pod), nowMs)).toBe(60_001);
+});

@@ -44,6 +44,22 @@ describe('the pet that a spec asks for', () => {
     );
   });
 
+  test.each([
+    ['name', `a${' '.repeat(1_000_000)}b`],
+    ['birthday', `2021-04-01T00:00:00.${'0'.repeat(1_000_000)}Z`],
+  ])('with a %s of a megabyte is refused, and the error does not quote it whole', (field, text) => {
+    const error = (() => {
+      try {
+        return wantedPet({ ...spec, [field]: text });
+      } catch (thrown) {
+        return thrown;
+      }
+    })();
+    expect(error).toBeInstanceOf(InvalidPetError);
+    expect(String(error)).toMatch(new RegExp(`^InvalidPetError: spec.${field}: got `));
+    expect(String(error).length).toBeLessThan(5000);
+  });
+
   test('is alike another only if all fields are equal', () => {
     const pet = wantedPet(spec);
     expect(isAlike(pet, { ...pet })).toBe(true);

@@ -107,6 +107,18 @@ beforeEach(() => {
   rows.set('public.locked', new Set([id])).set('public.old', new Set([id]));
 });
 
+test('a row that may be in as many tables as the status can name is written to no other before it is deleted from one', async () => {
+  const tables = Array.from({ length: 1000 }, (_, index) => `public.t${index}`);
+  writer = { ...writer, status: { tables } };
+  for (const table of tables) down.add(table);
+  await reconcile();
+  expect(ready()).toMatchObject({ reason: 'TableBusy', message: 'the table public.t0: locked' });
+  expect([tablesWithRow().includes('public.new'), writer.status?.tables]).toEqual([false, tables]);
+  down.delete('public.t1');
+  await reconcile();
+  expect([tablesWithRow().includes('public.new'), writer.status?.tables?.length]).toEqual([true, 1000]);
+});
+
 describe('a table that cannot be used does not keep the row in the other tables', () => {
   beforeEach(() => {
     down.add('public.locked');

@@ -48,6 +48,7 @@ describe('a name of a table', () => {
   test('that is refused is quoted, with why', () => {
     expect(() => parseTableName('a.b.c')).toThrow('"a.b.c" is not the name of a table: it has more than two parts');
     expect(() => parseTableName('n'.repeat(64))).toThrow('63 bytes');
+    expect(() => parseTableName('a.'.repeat(500_000))).toThrow(/^.{4000,5000}63 bytes$/s);
   });
 
   test('is SQL that is a name whatever it holds', () => {

@@ -185,6 +185,20 @@ describe('a ScheduledEcho with a CronJob', () => {
     );
   });
 
+  test('names each Job of a CronJob once, and none whose name the API server would refuse', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    const many = Array.from({ length: 2000 }, (_, index) => ({ name: `job-${10_000 + index}` }));
+    const active = [{ name: 'b' }, { name: 'a' }, { name: 'b' }, { name: ' '.repeat(1_000_000) }, ...many];
+    const outcome = reconcile();
+    (await applied()).json(201, { ...cronJobFor(echo), status: { active } });
+    const { status } = await reported();
+    expect(status.active).toEqual(['a', 'b', ...many.slice(0, 998).map(({ name }) => name)]);
+    await noted();
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('reports a pod that does not start, and its Job', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);

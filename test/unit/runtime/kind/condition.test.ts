@@ -64,6 +64,31 @@ describe('setCondition', () => {
     expect(setCondition(once, desired, now)).toEqual(once);
   });
 
+  test('drops the last of more conditions than the API server accepts, but not the one that is set', () => {
+    const many = Array.from({ length: 9000 }, (_, index) => ({ ...foreign, type: `Foreign${index}` }));
+    const kept = many.slice(0, 99);
+    expect(setCondition(many, ready, now)).toEqual([...kept, { ...ready, lastTransitionTime: expect.any(String) }]);
+    expect(setCondition([...many, ready], { ...ready, reason: 'Late' }, now)).toEqual([
+      ...kept,
+      { ...ready, reason: 'Late' },
+    ]);
+    const full = [...kept, ready];
+    expect(setCondition(full, ready, now)).toEqual(full);
+  });
+
+  test.each([
+    { type: 'x'.repeat(317) },
+    { reason: 'x'.repeat(1025) },
+    { message: 'x'.repeat(32_769) },
+    { lastTransitionTime: `2026-01-01T00:00:00.${'0'.repeat(64)}Z` },
+  ])('drops another condition that the API server would refuse', (excess) => {
+    const unbounded = { ...foreign, ...excess };
+    expect(setCondition([unbounded, ready], ready, now)).toEqual([ready]);
+    expect(setCondition([{ ...ready, ...excess, type: 'Ready' }], ready, now)).toEqual([
+      { ...ready, lastTransitionTime: expect.stringMatching(/^.{20}$/) },
+    ]);
+  });
+
   test('does not modify the given list', () => {
     const given = Object.freeze([Object.freeze({ ...ready })]);
     setCondition(given, { ...ready, status: 'True' }, now);

@@ -6,6 +6,7 @@ import {
   defineKind,
   missingField,
   type ObjectOf,
+  specProblem,
 } from '../../../../src/runtime/kind/index.ts';
 
 const Pet = defineKind({
@@ -136,5 +137,58 @@ describe('missingField', () => {
   ])('%s', (_, spec, expected) => {
     const object = { metadata: { name: 'h', uid: 'u', resourceVersion: '1', creationTimestamp: '' }, spec };
     expect(missingField(House, object)).toBe(expected);
+  });
+});
+
+describe('specProblem', () => {
+  const House = defineKind({
+    ...Pet.definition,
+    spec: Type.Object({
+      name: Type.String({ maxLength: 3 }),
+      tags: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 2 }), { maxProperties: 2 })),
+      rooms: Type.Optional(Type.Array(Type.Object({ name: Type.String({ maxLength: 4 }) }), { maxItems: 2 })),
+      free: Type.Optional(
+        Type.Unsafe<object>({
+          type: 'object',
+          maxProperties: 2,
+          'x-kubernetes-preserve-unknown-fields': true,
+          properties: { policy: { type: 'string', maxLength: 1 } },
+        }),
+      ),
+    }),
+  });
+  const nested = JSON.parse(`${'['.repeat(9900)}${']'.repeat(9900)}`) as unknown;
+
+  test.each([
+    ['a missing field', {}, 'spec.name is missing'],
+    ['a text that is too long', { name: 'abcd' }, 'spec.name has 4 characters, at most 3 are allowed'],
+    ['no text at its bound, counted in characters', { name: '👋👋👋' }, undefined],
+    [
+      'a map with too many entries',
+      { name: 'a', tags: { a: '', b: '', c: '' } },
+      'spec.tags has 3 entries, at most 2 are allowed',
+    ],
+    ['an entry of a map', { name: 'a', tags: { a: 'abc' } }, 'spec.tags.a has 3 characters, at most 2 are allowed'],
+    ['a list with too many items', { name: 'a', rooms: [1, 2, 3] }, 'spec.rooms has 3 items, at most 2 are allowed'],
+    [
+      'an item of a list',
+      { name: 'a', rooms: [{ name: 'b' }, { name: 'attic' }] },
+      'spec.rooms[1].name has 5 characters, at most 4 are allowed',
+    ],
+    [
+      'too many fields that the schema does not name',
+      { name: 'a', free: { x: 1, y: 2, z: 3 } },
+      'spec.free has 3 entries, at most 2 are allowed',
+    ],
+    ['nothing below such a field, however deep', { name: 'a', free: { x: nested } }, undefined],
+    [
+      'a field that the schema names beside them',
+      { name: 'a', free: { policy: 'no' } },
+      'spec.free.policy has 2 characters, at most 1 are allowed',
+    ],
+    ['nothing that has another type', { name: 5, rooms: 'abc', tags: [1] }, undefined],
+  ])('names %s', (_, spec, expected) => {
+    const object = { metadata: { name: 'h', uid: 'u', resourceVersion: '1', creationTimestamp: '' }, spec };
+    expect(specProblem(House, object)).toBe(expected);
   });
 });
