@@ -115,7 +115,7 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
 
 /** The tests that need no pods: kwok.ts schedules those with an API that the oldest Kubernetes lacks. */
 const oldestKubernetesPaths =
-  '(integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases)\\.test';
+  '(integration/(oldest-kubernetes\\.nightly|apply-crds|stored-before-bounds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases)\\.test';
 
 /** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [
@@ -127,6 +127,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
+  nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],

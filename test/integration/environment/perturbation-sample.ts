@@ -17,7 +17,7 @@ export function sampleNumber(): number {
 }
 
 /** Chooses plans at random, but always the same ones for a number. */
-export function sampleOf(plans: readonly string[], number: number): readonly string[] {
+export function sampleOf(plans: readonly string[], number: number, count = size): readonly string[] {
   const rank = (plan: string): string => createHash('sha256').update(`${number} ${plan}`).digest('hex');
-  return plans.toSorted((one, other) => rank(one).localeCompare(rank(other))).slice(0, size);
+  return plans.toSorted((one, other) => rank(one).localeCompare(rank(other))).slice(0, count);
 }

@@ -1,0 +1,36 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { isCustomKind } from '../../src/runtime/kind/index.ts';
+import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
+import { sampleNumber } from './environment/perturbation-sample.ts';
+
+let folder: string;
+let trial: HostileTrial;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'hostile-'));
+  trial = await HostileTrial.start(folder);
+});
+
+afterAll(async () => {
+  await trial?.[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** A pod's spec has over a thousand properties, which six kinds repeat. */
+const perBuiltInKind = 60;
+
+test(
+  `no object stops the operator: all of our kinds, ${perBuiltInKind} of each other kind, sample ${sampleNumber()}`,
+  async () => {
+    const failures = await trial.run({
+      known: formerlyFatal,
+      perKind: (kind) => (isCustomKind(kind) ? Number.POSITIVE_INFINITY : perBuiltInKind),
+      seed: sampleNumber(),
+    });
+    console.table(Object.fromEntries(trial.figures));
+    expect(failures).toEqual([]);
+  },
+  50 * 60_000,
+);
