@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { kinds } from '../../src/api/index.ts';
 import { isCustomKind } from '../../src/runtime/kind/index.ts';
 import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
 import { sampleNumber } from './environment/perturbation-sample.ts';
@@ -32,5 +33,15 @@ test(
     console.table(Object.fromEntries(trial.figures));
     expect(failures).toEqual([]);
   },
-  50 * 60_000,
+  25 * 60_000,
+);
+
+test(
+  'nor does one at the bounds: all of our kinds',
+  async () => {
+    await trial.installBounds();
+    const perKind = () => Number.POSITIVE_INFINITY;
+    expect(await trial.run({ known: [], perKind, seed: sampleNumber(), tried: kinds })).toEqual([]);
+  },
+  25 * 60_000,
 );

@@ -26,3 +26,8 @@ test(`no object stops the operator: ${perKind} of each kind, sample ${sampleNumb
   expect(failures).toEqual([]);
   expect(trial.kindsTried).toEqual(expect.arrayContaining(kinds.map(({ kind }) => kind)));
 });
+
+test(`nor does one at the bounds: ${perKind} of each of our kinds`, async () => {
+  await trial.installBounds();
+  expect(await trial.run({ known: [], perKind: () => perKind, seed: sampleNumber(), tried: kinds })).toEqual([]);
+});

@@ -1,3 +1,4 @@
+import { BookStore } from '../../../src/api/index.ts';
 import { definitionOf } from '../../../src/crds.ts';
 import { controllers } from '../../../src/operator.ts';
 import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
@@ -43,7 +44,14 @@ export const cachedKinds = (): readonly Kind[] => {
 
 const apiVersionOf = ({ group, version }: Kind): string => (group === '' ? version : `${group}/${version}`);
 
-const contentOf = (kind: Kind): object => childExamples.find((example) => example.kind === kind)?.content ?? {};
+function contentOf(kind: Kind): object {
+  const content = childExamples.find((example) => example.kind === kind)?.content ?? {};
+  if (kind !== BookStore) return content;
+  // Two BookStores of a namespace cannot have the same Services: the second would get no Deployment.
+  const { spec } = content as { readonly spec: { readonly bookApp: object; readonly bookDB: object } };
+  const bookApp = { ...spec.bookApp, serviceName: `${nameStandIn}-app-service` };
+  return { spec: { bookApp, bookDB: { ...spec.bookDB, serviceName: `${nameStandIn}-db-service` } } };
+}
 
 /** A valid object. */
 const baseOf = (kind: Kind, namespace: string) => {
@@ -197,7 +205,7 @@ export async function store(
   { kind, property, json }: HostileObject,
   { namespace, name, owner, isDryRun = false }: StoreOptions,
 ): Promise<string | undefined> {
-  const body = json.replace(nameStandIn, name).replace(ownerStandIn, owner);
+  const body = json.replaceAll(nameStandIn, name).replaceAll(ownerStandIn, owner);
   const created = await raw.send('POST', `${collectionPath(kind, namespace)}${isDryRun ? '?dryRun=All' : ''}`, body);
   if (created.code >= 300) return created.text;
   if (!property.startsWith('status')) return undefined;

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { kinds } from '../../../src/api/index.ts';
+import { Echo, kinds } from '../../../src/api/index.ts';
 import { definitionOf } from '../../../src/crds.ts';
 import { objectPath } from '../../../src/runtime/client/resource-path.ts';
 import type { Kind } from '../../../src/runtime/index.ts';
@@ -39,6 +39,8 @@ export interface Choice {
   readonly known: readonly string[];
   /** How many others of a kind. */
   readonly perKind: (kind: Kind) => number;
+  /** Default: all that the operator caches. */
+  readonly tried?: readonly Kind[];
   /** Which others: always the same ones for a number. */
   readonly seed: number;
 }
@@ -49,6 +51,14 @@ export interface Failure {
   readonly problem: string;
 }
 
+const excessiveEcho = (namespace: string): string =>
+  JSON.stringify({
+    apiVersion: `${Echo.group}/${Echo.version}`,
+    kind: Echo.kind,
+    metadata: { name: 'excessive', namespace },
+    spec: { message: 'x'.repeat(5000) },
+  });
+
 /** The properties whose objects have stopped an operator. */
 export const formerlyFatal: readonly string[] = [
   'ScheduledEcho spec.schedule',
@@ -58,6 +68,14 @@ export const formerlyFatal: readonly string[] = [
 ];
 
 const describe = ({ kind, property, value }: HostileObject): string => `${kind.kind} ${property}: ${value}`;
+
+type Change = <T>(schema: T) => T;
+
+async function applyDefinitions(cluster: TestCluster, change: Change): Promise<void> {
+  for (const kind of kinds) {
+    await cluster.client.apply(CustomResourceDefinition, change(definitionOf(kind, 'dev')), { force: true });
+  }
+}
 
 /** An operator with all controllers, an API server whose definitions have no bounds, and the objects to try on them. */
 export class HostileTrial implements AsyncDisposable {
@@ -73,6 +91,8 @@ export class HostileTrial implements AsyncDisposable {
   readonly #hostile: string;
   readonly #owners = new Map<string, string>();
   #names = 0;
+  /** What the installed definitions differ in from those of this version. */
+  #change: Change = withoutBounds;
 
   private constructor(
     resources: AsyncDisposableStack,
@@ -93,10 +113,7 @@ export class HostileTrial implements AsyncDisposable {
     resources.defer(() => cluster.disconnect());
     const raw = resources.use(await RawRequests.connect(cluster.kubeconfig));
     const outside = resources.use(await OutsidePrograms.start(join(folder, 'outside')));
-    for (const kind of kinds) {
-      const definition = withoutBounds(definitionOf(kind, 'dev')) as CustomResourceDefinition;
-      await cluster.client.apply(CustomResourceDefinition, definition, { force: true });
-    }
+    await applyDefinitions(cluster, withoutBounds);
     const hostile = await cluster.namespace();
     const operator = new MeasuredOperator(cluster, await cluster.namespace(), outside.settings);
     resources.defer(async () => void (await operator.stop('SIGKILL')));
@@ -127,13 +144,21 @@ export class HostileTrial implements AsyncDisposable {
     }
   }
 
+  /** Installs this version's definitions, and waits until the API server validates by them. */
+  async installBounds(): Promise<void> {
+    await applyDefinitions(this.#cluster, (schema) => schema);
+    this.#change = (schema) => schema;
+    const tooLong = { ...smallObject(Echo, this.#hostile), json: excessiveEcho(this.#hostile) };
+    await eventually('the bounds are in force', async () => (await this.#refusal(tooLong)) !== undefined);
+  }
+
   /** Tries objects of each kind one after the other. Returns those that the operator did not bear. */
-  async run({ known, perKind, seed }: Choice): Promise<readonly Failure[]> {
+  async run({ known, perKind, seed, tried = cachedKinds() }: Choice): Promise<readonly Failure[]> {
     const failures: Failure[] = [];
     const schemas = await Schemas.read(this.#raw);
     const lease = await this.#operator.lease();
-    for (const kind of cachedKinds()) {
-      const all = await hostileObjects(schemas, kind, this.#hostile, withoutBounds);
+    for (const kind of tried) {
+      const all = await hostileObjects(schemas, kind, this.#hostile, this.#change);
       const isKnown = (object: HostileObject) => known.includes(`${kind.kind} ${object.property}`);
       const others = new Map(all.filter((each) => !isKnown(each)).map((each) => [describe(each), each]));
       const inOrder = sampleOf([...others.keys()], seed, others.size).flatMap((name) => others.get(name) ?? []);

@@ -20,6 +20,9 @@ export class StuckError extends Error {
   override readonly name = 'StuckError';
 }
 
+/** For how long an operator that has handled everything reconciles nothing. */
+const quietMs = 500;
+
 /** A leader whose event loop is watched. Its metric of the longest pause begins anew with each scrape. */
 export class MeasuredOperator {
   readonly #cluster: TestCluster;
@@ -89,8 +92,10 @@ export class MeasuredOperator {
     return performance.now() - sinceMs;
   }
 
-  /** Waits until each kind's cache has had an event since, and no key waits. */
+  /** Waits until each kind's cache has had an event since, and no key waits or was reconciled for a while: children have events too. */
   async #handled(kinds: readonly Kind[], sinceMs: number, limitMs: number): Promise<void> {
+    let reconciles = -1;
+    let quietSinceMs = 0;
     const isHandled = async () => {
       const scrapedAtMs = performance.now();
       const metrics = await this.#scrape();
@@ -99,7 +104,12 @@ export class MeasuredOperator {
         const age = numbers(metrics, `informer_last_event_age_seconds{resource="${resourceName(kind)}"}`)[0];
         return age !== undefined && age * 1000 < scrapedAtMs - sinceMs;
       });
-      return isCached && sum('workqueue_depth') === 0 && sum('controller_runtime_active_workers') === 0;
+      const isIdle = isCached && sum('workqueue_depth') === 0 && sum('controller_runtime_active_workers') === 0;
+      if (!isIdle || sum('controller_runtime_reconcile_total') !== reconciles) {
+        reconciles = sum('controller_runtime_reconcile_total');
+        quietSinceMs = scrapedAtMs;
+      }
+      return isIdle && scrapedAtMs - quietSinceMs >= quietMs;
     };
     await eventually('the operator has handled the objects', isHandled, limitMs);
   }
