@@ -18,6 +18,9 @@ export interface HttpServer {
   close(): Promise<void>;
 }
 
+/** In milliseconds. Node's defaults let connections without a request stay for a minute and a half, however many. */
+const timeouts = { headersTimeout: 5000, requestTimeout: 10_000, connectionsCheckingInterval: 1000 };
+
 /**
  * Serves GET and HEAD on the given paths, and 404 on all others. For probes and metrics: it has no TLS.
  *
@@ -25,7 +28,7 @@ export interface HttpServer {
  * @throws the system's error if the port is in use.
  */
 export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
-  const server = createServer((request, response) => {
+  const server = createServer(timeouts, (request, response) => {
     // Not parsed with URL: it throws for paths such as "//", and an error here would end the process.
     const [path = '/'] = (request.url ?? '/').split('?', 1);
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;

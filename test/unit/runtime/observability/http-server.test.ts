@@ -119,3 +119,21 @@ describe('a port', () => {
     expect(await ask('/healthz')).toMatchObject({ text: 'again' });
   });
 });
+
+test.each([
+  ['no request', ''],
+  ['a request that does not end', 'GET /healthz HTTP/1.1\r\nHost: a\r\n'],
+])('a connection with %s is closed, so that idle ones do not add up', async (_, begin) => {
+  const openedAtMs = performance.now();
+  const socket = connect(listening.port, '127.0.0.1', () => socket.write(begin));
+  socket.on('error', () => {});
+  socket.resume();
+  let isClosed = false;
+  socket.once('close', () => {
+    isClosed = true;
+  });
+  await eventually('the server closes the connection', async () => isClosed);
+  // By default Node would take 60 s or more.
+  expect(performance.now() - openedAtMs).toBeLessThan(40_000);
+  expect(calls).toBe(0);
+});
