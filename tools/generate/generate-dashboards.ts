@@ -169,7 +169,10 @@ const operator = dashboard('Operator', 'echoperator-operator', {
         unit: 's',
       },
     ),
-    graph('Cached objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']]),
+    graph('Cached objects', [
+      [`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}'],
+      [`max by (resource) (informer_unreadable_objects{${target}}) > 0`, '{{resource}}, unreadable'],
+    ]),
     graph(
       'Lists',
       [[sumBy('resource', `increase(reflector_lists_total{${target}}[$__rate_interval])`), '{{resource}}']],
