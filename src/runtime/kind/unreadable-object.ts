@@ -10,13 +10,18 @@ const unreadableMembers = Symbol('unreadableMembers');
  */
 export class UnreadableObjectError extends Error {
   override readonly name = 'UnreadableObjectError';
-  /** The object, whose metadata can be read. */
-  readonly object: KubeObject;
+  // Private, because a logger would print it, and reading its members throws.
+  readonly #object: KubeObject;
 
   constructor(object: KubeObject, member: string, problem: string) {
     const { kind = 'object' } = object;
     super(`${kind} ${keyString(keyOf(object))}: .${member} is ${problem}: simplify it, or delete the object`);
-    this.object = object;
+    this.#object = object;
+  }
+
+  /** The object, whose metadata can be read. */
+  get object(): KubeObject {
+    return this.#object;
   }
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
 import { maxNesting, parseBody } from '../../../../src/runtime/client/parse-body.ts';
 import { isReadable, type KubeObject, unreadableMembersOf } from '../../../../src/runtime/kind/index.ts';
 
@@ -19,6 +20,20 @@ test('one level more cannot be read, by name', () => {
     'Widget b/a: .spec is nested more than 500 levels deep: simplify it, or delete the object',
   );
   expect(object.metadata.name).toBe('a');
+});
+
+test('a log line of the error names the object and the member, and shows nothing else of the object', () => {
+  const object = parseBody(withSpec(9000)) as KubeObject & { spec: unknown };
+  let line = '';
+  const log = pino({ base: null }, { write: (text) => (line += text) });
+  try {
+    void object.spec;
+  } catch (error) {
+    log.error({ err: error }, 'failed');
+  }
+  const { err } = JSON.parse(line);
+  expect(err.message).toBe('Widget b/a: .spec is nested more than 500 levels deep: simplify it, or delete the object');
+  expect(Object.keys(err).sort()).toEqual(['message', 'name', 'stack', 'type']);
 });
 
 test('a wide object is read whole', () => {
