@@ -83,7 +83,8 @@ function oneLineMessage({ message = 'no message', details }: Status): string {
     if (cause !== undefined && !message.includes(cause)) parts.push(field ? `${field}: ${cause}` : cause);
   }
   const lines = parts.join('; ').split('\n');
-  return lines.map((line) => line.trim()).join(' ');
+  const texts = lines.map((line) => line.trim()).filter((line) => line !== '');
+  return texts.join(' ');
 }
 
 const maxCauses = 20;
@@ -91,11 +92,18 @@ const maxCauses = 20;
 /** A proxy or an extension may send anything under these names. */
 function boundedStatus(status: Status): Status {
   const { details, ...rest } = status;
-  if (typeof details !== 'object' || details === null) return cutTexts(rest);
+  if (!isObject(details)) return cutTexts(rest);
   const { causes, ...others } = details;
-  const kept = Array.isArray(causes) ? causes.slice(0, maxCauses).map(cutTexts<StatusCause>) : undefined;
+  const kept = Array.isArray(causes)
+    ? causes
+        .slice(0, maxCauses)
+        .filter(isObject)
+        .map(cutTexts<StatusCause>)
+    : undefined;
   return { ...cutTexts(rest), details: { ...cutTexts(others), ...(kept !== undefined && { causes: kept }) } };
 }
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 /** Cuts the members that are texts. */
 function cutTexts<T extends object>(object: T): T {

@@ -44,6 +44,16 @@ test('the message is one line with each cause exactly once', () => {
   expect(refused.causes).toEqual(causes);
 });
 
+test('a blank line is one space, and a cause that is no object is dropped', () => {
+  expect(new ApiError('GET /x', 500, { message: 'a\n \n\nb\n' }).message).toBe('GET /x: 500 Unknown: a b');
+  const refused = new ApiError(
+    'GET /x',
+    500,
+    JSON.parse('{"message":"m","details":{"causes":[null,{"message":"c"}]}}'),
+  );
+  expect(refused.message).toBe('GET /x: 500 Unknown: m; c');
+});
+
 test('a logger prints the message and the stack, but not the Status and the request', () => {
   const lines: string[] = [];
   const log = pino({}, { write: (line) => lines.push(line) });
