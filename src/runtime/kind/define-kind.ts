@@ -1,7 +1,14 @@
 import type { ReadonlyDeep } from 'type-fest';
 import type { Static, TObject, TProperties, TSchema } from 'typebox';
 import * as Type from 'typebox';
-import { type Condition, maxConditions, maxMessageLength, maxReasonLength, maxTypeLength } from './condition.ts';
+import {
+  type Condition,
+  maxConditions,
+  maxMessageLength,
+  maxReasonLength,
+  maxTimeLength,
+  maxTypeLength,
+} from './condition.ts';
 import type { Kind } from './kind.ts';
 import type { KubeObject, ObjectMeta } from './object.ts';
 
@@ -91,7 +98,7 @@ const conditionSchema = Type.Object({
   message: Type.String({ description: 'An explanation, for people.', maxLength: maxMessageLength }),
   lastTransitionTime: Type.String({
     format: 'date-time',
-    maxLength: 64,
+    maxLength: maxTimeLength,
     description: 'The time of the last change of the status.',
   }),
   observedGeneration: Type.Optional(
