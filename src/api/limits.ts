@@ -36,10 +36,7 @@ export const limits = {
   /** The tables in the status of a PostgresWriter: two while its row moves, and more only if a table that it left refuses the deletion. */
   tables: 1000,
   petName: 1024,
-  /**
-   * The name, also in bytes, of a pet that was stored before names had a bound. The pet store refuses a message of 256 KiB as if it were full,
-   * so that one Pet could keep the others from it.
-   */
+  /** The name in an intent that was stored before names had a bound. It is also the most bytes of a name that the operator sends. */
   storedPetName: 200_000,
   /** The id of a pet, which the store chooses. */
   petId: 1024,

@@ -150,11 +150,15 @@ export class PetStore {
     await this.#client.deletePets({ ids: [id] }, { signal: linked.signal }).catch(throwClosed);
   }
 
-  /** Finds the ids of the pets that are alike. Shows whether the store remembers request ids. */
+  /**
+   * Finds the ids of the pets that are alike. Shows whether the store remembers request ids.
+   *
+   * @throws RefusedError if no message can carry the name.
+   */
   async find(pet: StorePet, signal: AbortSignal): Promise<readonly string[]> {
     using linked = this.#begin(signal);
     const { name, type, birthday } = pet;
-    const filter = { names: [name], types: [wireTypes[type]], ...rangeOf(birthday) };
+    const filter = { names: [sendable(name)], types: [wireTypes[type]], ...rangeOf(birthday) };
     const ids: string[] = [];
     for await (const found of this.#search(filter, { signal: linked.signal, onHeader: this.#onHeader })) {
       const { id, ...fields } = foundPet(found);
@@ -243,7 +247,22 @@ function recordableId(id: string): string {
   );
 }
 
-const wirePet = ({ name, type, birthday }: StorePet) => ({ name, type: wireTypes[type], birthday: wireDay(birthday) });
+const wirePet = ({ name, type, birthday }: StorePet) => ({
+  name: sendable(name),
+  type: wireTypes[type],
+  birthday: wireDay(birthday),
+});
+
+/**
+ * The name, if a message can carry it. Our store refuses a larger message as if the store were full, which would open the circuit for all Pets.
+ *
+ * @throws RefusedError for a longer name, which only an intent from before names had a bound has.
+ */
+function sendable(name: string): string {
+  const bytes = Buffer.byteLength(name);
+  if (bytes <= limits.storedPetName) return name;
+  throw new RefusedError(`the name of the pet has ${bytes} bytes: the operator sends at most ${limits.storedPetName}`);
+}
 
 function wireDay(text: string) {
   const day = dayFromText(text);

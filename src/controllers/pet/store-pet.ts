@@ -19,14 +19,11 @@ export class InvalidPetError extends Error {
 /**
  * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as a day in UTC.
  *
- * @throws InvalidPetError for a blank or very long name, or an invalid time.
+ * @throws InvalidPetError for a blank name or an invalid time.
  */
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   const trimmed = trimmedName(name);
   if (trimmed === '') throw new InvalidPetError(`spec.name: got ${quoted(name)}, expected a name that is not blank`);
-  const bytes = Buffer.byteLength(trimmed);
-  if (bytes > limits.storedPetName)
-    throw new InvalidPetError(`spec.name: got a name of ${bytes} bytes, expected at most ${limits.storedPetName}`);
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
 

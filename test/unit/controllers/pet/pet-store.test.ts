@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Code } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { RefusedError } from '../../../../src/controllers/pet/errors.ts';
 import { PetStore } from '../../../../src/controllers/pet/pet-store.ts';
 import { PetStore as WirePetStore } from '../../../../src/petstore-wire/index.ts';
 
@@ -67,4 +68,15 @@ test('updates that wait for a search are not sent on another connection: another
   expect(others).toMatchObject([{ reason: { code: Code.Unavailable } }, { reason: { code: Code.Unavailable } }]);
   expect(updated).toEqual(['pet-1']);
   expect(await update()).toBe(true);
+});
+
+test('a name that no message can carry is refused before it is sent: the store would seem to be full', async () => {
+  const { signal } = new AbortController();
+  const [longest, tooLong] = [100_000, 100_001].map((length) => ({ ...thor, name: 'é'.repeat(length) }));
+  if (longest === undefined || tooLong === undefined) throw new Error('unreachable');
+  const refused = new RefusedError('the name of the pet has 200002 bytes: the operator sends at most 200000');
+  await expect(store.find(tooLong, signal)).rejects.toThrow(refused);
+  await expect(store.add(tooLong, 'r', signal)).rejects.toThrow(refused);
+  expect(sessions).toHaveLength(0);
+  expect(await store.find(longest, signal)).toEqual([]);
 });
