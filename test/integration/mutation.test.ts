@@ -197,7 +197,12 @@ test('a CEL rule counts as broken when a value breaks it', async () => {
     expect(failures.map(({ message }) => message)).toEqual([]);
     return rules;
   };
-  const all = [expect.stringMatching(/^PodSet\/template\.metadata\.labels: the labels app, version and /)];
-  expect(await rulesWith(labels)).toEqual({ all, broken: all });
+  const reserved = expect.stringMatching(/^PodSet\/template\.metadata\.labels: the labels app, version and /);
+  const all = [
+    'PodSet/template.metadata.labels: a key has at most 317 characters',
+    reserved,
+    'PodSet/template.metadata.annotations: a key has at most 317 characters',
+  ];
+  expect(await rulesWith(labels)).toEqual({ all, broken: [reserved] });
   expect(await rulesWith({ 'template.metadata.labels': [{ tier: 'web' }] })).toEqual({ all, broken: [] });
 });

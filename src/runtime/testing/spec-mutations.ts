@@ -153,6 +153,9 @@ export function minimal(schema: Schema = {}, path: string, values: Values): unkn
   }
 }
 
+/** Longer than the key of a label or an annotation, which has at most 317 characters. */
+const longKey = 'k'.repeat(400);
+
 function suggestedFor(schema: Schema, path: string, values: Values): readonly unknown[] {
   const { minimum, maximum } = schema;
   if (schema.enum !== undefined) return [...schema.enum, 'none of the values', 7];
@@ -165,6 +168,7 @@ function suggestedFor(schema: Schema, path: string, values: Values): readonly un
           other: minimal(schema.additionalProperties, '', values),
         },
         { 'no such key / 世界': minimal(schema.additionalProperties, '', values) },
+        { [longKey]: minimal(schema.additionalProperties, '', values) },
         {},
         'a text',
       ];

@@ -21,7 +21,15 @@ export interface Outside {
 // An API server accepts a Deployment whose pods it refuses because of white space around their image, and the old pods run on.
 const image = ['example.com/app', 'example.com:5000/team/app', '', 'x'.repeat(300), '世界'];
 const tags = ['1.0', 'latest', '', '世界'];
-const quantities = [{ cpu: '100m', memory: '64Mi' }, { cpu: 1 }, {}, { cpu: 'much' }, { memory: '-1' }];
+const longKey = 'k'.repeat(400);
+const quantities = [
+  { cpu: '100m', memory: '64Mi' },
+  { cpu: 1 },
+  {},
+  { cpu: 'much' },
+  { memory: '-1' },
+  { [longKey]: 1 },
+];
 const ids = [0, 65_532, 9_223_372_036_854_775_807n.toString(), -1];
 
 /** The values of a BookStore's app or database, whose schemas have much in common. */
@@ -88,6 +96,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
         { app: 'other' },
         { version: '2' },
         { 'app.example.com/template-hash': 'x' },
+        { [longKey]: 'x' },
         'a text',
       ],
       'template.spec': [
