@@ -56,7 +56,7 @@ export function requestListener(
   };
 }
 
-/** The HTTP status of a request that is no request of gRPC. */
+/** The HTTP status with which a request is refused that is not gRPC, or whose headers are too large. */
 function refusalOf(
   { rawHeaders, headers }: Http2ServerRequest,
   handler: UniversalHandler | undefined,

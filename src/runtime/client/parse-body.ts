@@ -9,9 +9,9 @@ export const maxNesting = 500;
 type Members = Record<string, unknown>;
 
 /**
- * Parses the JSON text of an object, a list or an event of a watch. Whatever recurses over a parsed body relies on this: it is nested at most
+ * Parses the JSON text of an object, a list or an event of a watch. Every recursive function that reads a body relies on this: it is nested at most
  * {@link maxNesting} levels below the members of each object. A deeper member of an object cannot be read; see {@link makeUnreadable}.
- * Deep `managedFields` are left out, because they mirror another member.
+ * Drops deep `managedFields`, which mirror another member.
  *
  * @throws SyntaxError if the text is not JSON.
  */

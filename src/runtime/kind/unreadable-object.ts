@@ -27,7 +27,7 @@ export class UnreadableObjectError extends Error {
 
 /**
  * Makes members of an object unreadable: reading one throws an {@link UnreadableObjectError}, also by copying or printing the whole
- * object. The object itself stays present, so that nobody takes it for absent.
+ * object. The object itself stays present, so that no controller takes it for absent.
  *
  * @param problem continues "is": `nested more than 500 levels deep`.
  */

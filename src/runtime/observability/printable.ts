@@ -2,7 +2,7 @@
 const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
 /**
- * Escapes in a text from outside what a terminal would act on instead of showing it, as `\u001b`. Line breaks too, so that a value cannot look
+ * Escapes the characters of an external text that a terminal acts on instead of showing them, as `\u001b`. Line breaks too, so that a value cannot look
  * like further lines of the output. JSON stays valid, and means the same, as long as it has no line breaks between its tokens.
  */
 export const printable = (text: string): string =>
