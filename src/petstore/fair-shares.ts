@@ -20,7 +20,8 @@ interface Account {
 
 /**
  * Shares a limited amount among clients. Over the limit, the client that holds the most loses what it has held for the longest. So a newcomer
- * always gets a share, and clients that are idle or slow cannot keep the others out.
+ * always gets a share, and clients that are idle or slow cannot keep the others out. Of clients that hold equally much, the one that came first
+ * loses. So a client with more addresses than there are shares can end the calls of others, which then come back as newcomers.
  */
 export class FairShares {
   readonly #limit: number;

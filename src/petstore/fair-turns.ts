@@ -23,9 +23,11 @@ export class FairTurns {
       this.#isScheduled = false;
       const [next] = this.#waiting;
       if (next === undefined) return;
-      const [client, [begin, ...others]] = next;
+      const [client, waiting] = next;
+      const begin = waiting.shift();
+      // The client goes behind the others.
       this.#waiting.delete(client);
-      if (others.length > 0) this.#waiting.set(client, others);
+      if (waiting.length > 0) this.#waiting.set(client, waiting);
       if (this.#waiting.size > 0) this.#schedule();
       begin?.();
     });

@@ -76,7 +76,8 @@ export class ApiError extends Error {
   }
 }
 
-function oneLineMessage({ message = 'no message', details }: Status): string {
+function oneLineMessage({ message: given = 'no message', details }: Status): string {
+  const message = String(given);
   const parts = [message];
   for (const { field, message: cause } of details?.causes ?? []) {
     // The server usually builds its message from the causes.

@@ -41,7 +41,7 @@ export class ConnectionPools {
   /**
    * Replaces the pool, unless that has happened already: later requests open new connections. Call it after a request of
    * the pool had no response in time. A network that has dropped its connection silently has dropped the idle ones too.
-   * Requests in flight finish on the old connections.
+   * Requests in flight, and those that wait for an old connection, stay with the old ones.
    */
   replace(pool: Dispatcher): void {
     if (pool === this.#requests) this.#requests = this.#openRequests();

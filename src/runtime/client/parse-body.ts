@@ -40,16 +40,20 @@ function containDepth(body: Members): void {
 /** The object of an event of a watch, the items of a list, or the object itself. The metadata of a list has no uid. */
 function objectsOf(body: Members): readonly unknown[] {
   const { type, object, items, metadata } = body;
-  if (typeof type === 'string' && isObject(object)) return [object];
+  if (typeof type === 'string' && isObject(object) && metadata === undefined) return [object];
   return Array.isArray(items) && !(isObject(metadata) && 'uid' in metadata) ? items : [body];
 }
 
 function containObject(object: Members): void {
   const { metadata } = object;
-  if (isObject(metadata) && isTooDeep(metadata)) delete metadata.managedFields;
-  const deep = Object.keys(object).filter((member) => isTooDeep(object[member]));
-  if (deep.length > 0)
-    makeUnreadable(object as unknown as KubeObject, deep, `nested more than ${maxNesting} levels deep`);
+  if (isObject(metadata) && isTooDeep(metadata)) {
+    for (const name of Object.keys(metadata)) if (isTooDeep(metadata[name])) delete metadata[name];
+  }
+  const deep = Object.keys(object).filter((member) => member !== 'metadata' && isTooDeep(object[member]));
+  if (deep.length === 0) return;
+  // A Status has no name that an error could tell.
+  if (!isObject(metadata)) for (const member of deep) delete object[member];
+  else makeUnreadable(object as unknown as KubeObject, deep, `nested more than ${maxNesting} levels deep`);
 }
 
 /** Descends level by level, without recursion. */

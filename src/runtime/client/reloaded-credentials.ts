@@ -20,6 +20,8 @@ export class ReloadedCredentials {
   #loadedAtMs = performance.now();
   #loading: Promise<AuthenticationHeaders> | undefined;
   #isRejected = false;
+  /** The problem of the last reload that was reported. */
+  #reported: string | undefined;
 
   private constructor(load: () => Promise<Credentials>, first: Credentials, maxAgeMs: number) {
     this.#load = load;
@@ -63,6 +65,14 @@ export class ReloadedCredentials {
     if (headers === this.#current.headers) this.#isRejected = true;
   }
 
+  /** Once for each problem. As a warning of the process, because a connection is made before there is a logger. */
+  #report(error: unknown): void {
+    const problem = String(error);
+    if (problem === this.#reported) return;
+    this.#reported = problem;
+    process.emitWarning(`new credentials for the API server cannot be used, the previous ones stay: ${problem}`);
+  }
+
   async #reload(): Promise<AuthenticationHeaders> {
     try {
       const { headers, tls } = await this.#load();
@@ -74,9 +84,11 @@ export class ReloadedCredentials {
         tls: isSameTls ? oldTls : tls,
       };
       this.#isRejected = false;
+      this.#reported = undefined;
     } catch (error) {
       // The files may be being replaced, and the old credentials are valid until they expire.
       if (this.#isRejected) throw error;
+      this.#report(error);
     }
     this.#loadedAtMs = performance.now();
     return this.#current.headers;

@@ -47,7 +47,7 @@ export function setCondition(
   now: Date,
 ): readonly Condition[] {
   const stored = findCondition(conditions, desired.type);
-  const current = stored !== undefined && hasBoundedTime(stored) ? stored : undefined;
+  const current = stored !== undefined && isAtMost(maxTimeLength, stored.lastTransitionTime) ? stored : undefined;
   const lastTransitionTime =
     current?.status === desired.status ? current.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
   const next: Condition = { ...desired, message: truncate(desired.message), lastTransitionTime };
@@ -60,13 +60,14 @@ export function setCondition(
 const withRoom = (others: readonly Condition[]): readonly Condition[] =>
   others.filter(isWithinBounds).slice(0, maxConditions - 1);
 
-const isWithinBounds = (condition: Condition): boolean =>
-  condition.type.length <= maxTypeLength &&
-  condition.reason.length <= maxReasonLength &&
-  condition.message.length <= maxMessageLength &&
-  hasBoundedTime(condition);
+const isWithinBounds = ({ type, reason, message, lastTransitionTime }: Condition): boolean =>
+  isAtMost(maxTypeLength, type) &&
+  isAtMost(maxReasonLength, reason) &&
+  isAtMost(maxMessageLength, message) &&
+  isAtMost(maxTimeLength, lastTransitionTime);
 
-const hasBoundedTime = ({ lastTransitionTime }: Condition): boolean => lastTransitionTime.length <= maxTimeLength;
+/** A stored condition may lack a member. */
+const isAtMost = (maxLength: number, text: string | undefined): boolean => (text?.length ?? 0) <= maxLength;
 
 /** Does not cut a surrogate pair in half, because the API server would store another character for it. */
 function truncate(message: string): string {

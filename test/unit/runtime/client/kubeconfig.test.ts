@@ -259,13 +259,23 @@ describe('reads replaced files again', () => {
     await writeFile(join(directory, 'my.crt'), pair(0).certPem);
     await writeFile(join(directory, 'my.key'), pair(0).keyPem);
     const user = { 'client-certificate': 'my.crt', 'client-key': 'my.key' };
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {});
     const connection = await kubeconfigConnection(await kubeconfig({ user }));
     const { tls } = connection;
     await afterAMinute(connection);
     expect(connection.tls).toBe(tls);
+    expect(warn).not.toHaveBeenCalled();
     await writeFile(join(directory, 'my.crt'), pair(1).certPem);
     await afterAMinute(connection);
+    await afterAMinute(connection);
     expect(connection.tls).toBe(tls);
+    expect(warn.mock.calls).toEqual([
+      [
+        expect.stringMatching(
+          /^new credentials for the API server cannot be used, the previous ones stay: .*the client certificate and its key are not a pair in PEM/,
+        ),
+      ],
+    ]);
     await writeFile(join(directory, 'my.key'), pair(1).keyPem);
     connection.invalidate?.(await connection.authentication());
     await connection.authentication();

@@ -54,6 +54,15 @@ test('deep managedFields, which mirror the spec, are left out', () => {
   expect(isReadable(object)).toBe(true);
 });
 
+test('what has no name loses its deep members: a Status', () => {
+  const text = `{"kind":"Status","message":"no","details":{"causes":${nested(9000)}}}`;
+  expect(parseBody(text)).toEqual({ kind: 'Status', message: 'no' });
+  expect(parseBody(`{"type":"ERROR","object":${text}}`)).toEqual({
+    type: 'ERROR',
+    object: { kind: 'Status', message: 'no' },
+  });
+});
+
 describe('each object is treated on its own', () => {
   test('in a list', () => {
     const list = parseBody(`{"metadata":{"resourceVersion":"9"},"items":[${withSpec(2)},${withSpec(9000)},7]}`) as {
@@ -65,6 +74,11 @@ describe('each object is treated on its own', () => {
   test('in an event of a watch', () => {
     const event = parseBody(`{"type":"ADDED","object":${withSpec(9000)}}`) as { object: KubeObject };
     expect(unreadableMembersOf(event.object)).toEqual(['spec']);
+  });
+
+  test('also an object with a type and an object of its own', () => {
+    const text = `{${metadata}},"type":"a","object":{},"spec":${nested(9000)}}`;
+    expect(unreadableMembersOf(parseBody(text) as KubeObject)).toEqual(['spec']);
   });
 
   test('also an object with items of its own', () => {

@@ -101,3 +101,9 @@ test('findCondition finds a condition by type', () => {
   expect(findCondition([foreign], 'Ready')).toBeUndefined();
   expect(findCondition(undefined, 'Ready')).toBeUndefined();
 });
+
+test('a stored condition that lacks members is kept as it is', () => {
+  const partial = { type: 'Other', status: 'True' } as Condition;
+  const ready = { type: 'Ready', status: 'True', reason: 'Fine', message: '' } as const;
+  expect(setCondition([partial], ready, new Date(0))[0]).toBe(partial);
+});
