@@ -1,22 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { kinds } from '../../src/api/index.ts';
 import { isCustomKind } from '../../src/runtime/kind/index.ts';
 import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
 import { sampleNumber } from './environment/perturbation-sample.ts';
 
-let folder: string;
 let trial: HostileTrial;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'hostile-'));
-  trial = await HostileTrial.start(folder);
+  trial = await HostileTrial.start();
 });
 
 afterAll(async () => {
   await trial?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** A pod's spec has over a thousand properties, which six kinds repeat. */

@@ -1,21 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { kinds } from '../../src/api/index.ts';
 import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
 import { sampleNumber } from './environment/perturbation-sample.ts';
 
-let folder: string;
 let trial: HostileTrial;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'hostile-'));
-  trial = await HostileTrial.start(folder);
+  trial = await HostileTrial.start();
 });
 
 afterAll(async () => {
   await trial?.[Symbol.asyncDispose]();
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** How many objects of a kind, besides those that once stopped the operator. `nightly-hostile-objects` tries more. */
