@@ -4,8 +4,8 @@ import { limits, qualifiedKeys } from './limits.ts';
 
 const port = (description: string) => Type.Integer({ format: 'int32', minimum: 1, maximum: 65_535, description });
 
-const count = (description: string) =>
-  Type.Integer({ format: 'int32', minimum: 0, maximum: 2_147_483_647, description });
+const count = (description: string, maximum = 2_147_483_647) =>
+  Type.Integer({ format: 'int32', minimum: 0, maximum, description });
 
 /** A quantity of 0 or more, as the API server accepts it: a string or an integer. */
 const quantity = (description: string) =>
@@ -246,6 +246,7 @@ export const BookStore = defineKind({
           replicas: Type.Optional(
             count(
               'The desired number of pods of the app. If absent, the operator does not set `replicas` of the Deployment, so that an autoscaler can; it starts at 1.',
+              limits.replicas,
             ),
           ),
           port: Type.Optional(port('The port of the app’s Service. Default: 80.')),
@@ -269,7 +270,10 @@ export const BookStore = defineKind({
         {
           ...image,
           replicas: Type.Optional(
-            count('The desired number of databases. They are independent: each has its own data. Default: 1.'),
+            count(
+              'The desired number of databases. They are independent: each has its own data. Default: 1.',
+              limits.replicas,
+            ),
           ),
           port: Type.Optional(port('The port on which the database listens. Default: 27017.')),
           dbSize: quantity('The size of the volume of each database, such as `2Gi`. It can grow but not shrink.'),

@@ -29,6 +29,8 @@ export const limits = {
   time: 64,
   /** The Jobs in the status of a ScheduledEcho. Its CronJob forbids concurrent ones, so there is usually one. */
   activeJobs: 1000,
+  /** The replicas of a BookStore's app or database. kube-controller-manager allocates memory for each replica of a StatefulSet before it creates any. */
+  replicas: 1000,
   /** The pods of a PodSet: the status names each, and etcd takes objects of up to 1.5 MiB. */
   pods: 5000,
   /** The volumes in the status of a BookStore. */

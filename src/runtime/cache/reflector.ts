@@ -125,6 +125,9 @@ const maxBrokenStreams = 2;
  */
 const minHealthyMs = 1000;
 
+/** A server that prepares a kind for longer probably cannot read one of its objects, and never will: that is worth a warning. */
+const maxInitializingMs = 30_000;
+
 /** A watch that ends up to this much before its timeout has ended in time. */
 const earlyEndToleranceMs = 1000;
 
@@ -289,7 +292,9 @@ export class Reflector<T extends KubeObject> {
 
   #logFailure(error: unknown, waitMs: number): void {
     const details = { err: error, waitMs };
-    if (isInitializing(error)) this.#log.debug(details, 'the server is preparing the kind: trying again');
+    const failedForMs = performance.now() - (this.#failingSinceMs ?? Number.POSITIVE_INFINITY);
+    if (isInitializing(error) && failedForMs < maxInitializingMs)
+      this.#log.debug(details, 'the server is preparing the kind: trying again');
     else if (isDefect(error))
       this.#log.error(details, 'list or watch failed on a programming error: the cache is stale');
     else if (error instanceof ApiError && error.code === 404)

@@ -207,6 +207,7 @@ export function specProblem(kind: CustomKind, object: KubeObject): string | unde
 
 /** The parts of a schema that {@link excessIn} reads. TypeBox writes a map as `patternProperties` with one pattern. */
 interface BoundedShape {
+  readonly maximum?: number;
   readonly maxLength?: number;
   readonly maxItems?: number;
   readonly maxProperties?: number;
@@ -221,9 +222,12 @@ const maxNamedKey = 100;
 /** Descends only as deep as the schema, and into no list or map that exceeds its bound. */
 function excessIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
   if (schema === undefined) return undefined;
-  const { maxLength, maxItems, maxProperties, properties = {}, patternProperties = {}, items } = schema as BoundedShape;
+  const { maximum, maxLength, maxItems, maxProperties } = schema as BoundedShape;
+  const { properties = {}, patternProperties = {}, items } = schema as BoundedShape;
   const excess = (count: number, max = Number.POSITIVE_INFINITY, noun: string): string | undefined =>
     count > max ? `${path} has ${count} ${noun}, at most ${max} are allowed` : undefined;
+  if (typeof value === 'number' && maximum !== undefined && value > maximum)
+    return `${path} is ${value}, at most ${maximum} is allowed`;
   if (typeof value === 'string') return excess(charactersOf(value, maxLength), maxLength, 'characters');
   if (Array.isArray(value)) {
     return (

@@ -275,6 +275,19 @@ describe('a watch', () => {
     expect(log.messages('debug')).toContain('the server is preparing the kind: trying again');
   });
 
+  test('of a kind that the server has been preparing for half a minute is retried with a warning', async () => {
+    const now = performance.now.bind(performance);
+    let aheadMs = 0;
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
+    const preparing = { message: 'storage is (re)initializing' };
+    (await watching()).refuse(429, 'TooManyRequests', preparing);
+    const second = await nextWatch();
+    aheadMs = 31_000;
+    second.refuse(429, 'TooManyRequests', preparing);
+    (await nextWatch()).stream();
+    expect(log.messages('warn')).toEqual(['list or watch failed: trying again']);
+  });
+
   test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(
     'that sends the invalid line %s is resumed from the event before it',
     async (line) => {

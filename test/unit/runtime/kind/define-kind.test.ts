@@ -145,6 +145,7 @@ describe('specProblem', () => {
     ...Pet.definition,
     spec: Type.Object({
       name: Type.String({ maxLength: 3 }),
+      doors: Type.Optional(Type.Integer({ maximum: 9 })),
       tags: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 2 }), { maxProperties: 2 })),
       rooms: Type.Optional(Type.Array(Type.Object({ name: Type.String({ maxLength: 4 }) }), { maxItems: 2 })),
       free: Type.Optional(
@@ -186,6 +187,7 @@ describe('specProblem', () => {
       { name: 'a', free: { policy: 'no' } },
       'spec.free.policy has 2 characters, at most 1 are allowed',
     ],
+    ['a number that is too large', { name: 'a', doors: 10 }, 'spec.doors is 10, at most 9 is allowed'],
     ['nothing that has another type', { name: 5, rooms: 'abc', tags: [1] }, undefined],
   ])('names %s', (_, spec, expected) => {
     const object = { metadata: { name: 'h', uid: 'u', resourceVersion: '1', creationTimestamp: '' }, spec };

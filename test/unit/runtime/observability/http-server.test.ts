@@ -21,6 +21,10 @@ beforeEach(async () => {
       calls += 1;
       return new Promise(() => {});
     },
+    '/long': () => {
+      calls += 1;
+      return { code: 200, text: 'x'.repeat(100_000) };
+    },
     '/rejects': () => Promise.reject(new Error('another')),
   });
 });
@@ -136,4 +140,35 @@ test.each([
   // By default Node would take 60 s or more.
   expect(performance.now() - openedAtMs).toBeLessThan(40_000);
   expect(calls).toBe(0);
+});
+
+test('a client that asks on without reading the responses is cut off', async () => {
+  const socket = connect(listening.port, '127.0.0.1', () => {
+    socket.write('GET /long HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(3000));
+  });
+  socket.on('error', () => {});
+  let isClosed = false;
+  socket.once('close', () => {
+    isClosed = true;
+  });
+  await eventually('the server closes the connection', async () => {
+    socket.resume();
+    return isClosed;
+  });
+  expect(calls).toBeLessThan(10);
+  expect((await ask('/healthz')).code).toBe(200);
+});
+
+test('of very many connections the oldest are closed, so that a probe is answered', async () => {
+  const sockets = Array.from({ length: 200 }, () => connect(listening.port, '127.0.0.1'));
+  const closed = new Set<Socket>();
+  for (const socket of sockets) {
+    socket.on('error', () => {});
+    socket.resume();
+    socket.once('close', () => closed.add(socket));
+  }
+  await eventually('the oldest are closed', async () => closed.size >= 200 - 64);
+  expect(sockets.slice(-50).filter((socket) => closed.has(socket))).toEqual([]);
+  expect((await ask('/healthz')).code).toBe(200);
+  for (const socket of sockets) socket.destroy();
 });
