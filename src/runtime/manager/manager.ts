@@ -85,6 +85,8 @@ export class Manager {
   readonly #informers = new Map<string, SharedInformer>();
   /** By name. */
   readonly #controllers = new Map<string, ControllerRun>();
+  /** The kinds that each controller watches, by resource and version. */
+  readonly #watched = new Map<ControllerRun, ReadonlySet<string>>();
   readonly #fatalError = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
@@ -148,7 +150,8 @@ export class Manager {
   }
 
   /**
-   * Adds a controller. It starts when all present caches have synced.
+   * Adds a controller. It starts when the caches of the kinds that it watches have synced, and those that no controller watches. So a kind that
+   * cannot be listed keeps no other controllers from starting.
    *
    * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
    *   {@link informer} throws.
@@ -172,10 +175,12 @@ export class Manager {
     const controller = this.#createController(name, kind, untyped, informers, release);
     const run = new ControllerRun(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, run);
-    if (this.#state === 'running') this.#start(run, Promise.all([this.#allSynced(), this.#leading]));
+    this.#watched.set(run, new Set(held.map(versionedResource)));
+    if (this.#state === 'running') this.#start(run);
     const remove = async (): Promise<void> => {
       await run.stop();
       this.#controllers.delete(name);
+      this.#watched.delete(run);
       this.#forget(name);
       await release();
     };
@@ -237,9 +242,8 @@ export class Manager {
     this.#state = 'running';
     if (leading !== undefined) this.#standBy(leading);
     const synced = this.#allSynced();
-    const ready = Promise.all([synced, this.#leading]);
     // A standby detaches its controllers' handlers before the informers deliver anything.
-    for (const run of this.#controllers.values()) this.#start(run, ready);
+    for (const run of this.#controllers.values()) this.#start(run);
     for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
       await Promise.race([this.#waitUntilWorking(synced), this.#fatalError.promise, aborted(signal)]);
@@ -284,18 +288,28 @@ export class Manager {
     if (this.#state === 'running') this.log.info({ resources }, 'workers start');
   }
 
-  /** Resolves when each present cache that delays the start has synced or is stopping. */
-  #allSynced(): Promise<unknown> {
+  /**
+   * Resolves when each present cache that delays the start has synced or is stopping.
+   *
+   * @param isNeeded limits the caches, by resource and version. Default: all.
+   */
+  #allSynced(isNeeded: (resource: string) => boolean = () => true): Promise<unknown> {
     // Skip synced informers: each controller that is added and removed would leave a listener on them.
-    const unsynced = [...this.#informers.values()].filter(
-      ({ informer, delaysStart }) => delaysStart && !informer.hasSynced,
+    const unsynced = [...this.#informers].filter(
+      ([resource, { informer, delaysStart }]) => delaysStart && !informer.hasSynced && isNeeded(resource),
     );
-    return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
+    return Promise.all(
+      unsynced.map(([, { informer, stopping }]) => Promise.race([informer.synced, aborted(stopping)])),
+    );
   }
 
-  #start(run: ControllerRun, ready: Promise<unknown>): void {
+  /** Starts a controller when its caches have synced and this process leads. */
+  #start(run: ControllerRun): void {
     if (this.#leading !== undefined) run.controller.detachUntilRun();
-    run.start(ready).catch((error: unknown) => this.#fatalError.reject(error));
+    const watchedByOthers = new Set([...this.#watched].flatMap(([other, kinds]) => (other === run ? [] : [...kinds])));
+    const own = this.#watched.get(run);
+    const synced = this.#allSynced((resource) => own?.has(resource) === true || !watchedByOthers.has(resource));
+    run.start(Promise.all([synced, this.#leading])).catch((error: unknown) => this.#fatalError.reject(error));
   }
 
   async #stop(): Promise<void> {

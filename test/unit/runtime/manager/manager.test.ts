@@ -59,6 +59,24 @@ describe('a start', () => {
     await reconciled('a', 'b');
   });
 
+  test('of a controller waits for the caches that it watches, and not for those of another controller', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.manager.controller(Part, { reconcile: noting() });
+    // A cache that no controller watches may be read by each.
+    managed.manager.informer(Planet);
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await managed.manager.informer(Widget).synced;
+    await nextTurn();
+    expect(begun).toEqual([]);
+    await managed.sync({ '/apis/test.example/v1/planets': { resourceVersion: '10' } });
+    await reconciled('a');
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['parts.test.example'] });
+    await managed.sync({ [partsPath]: { resourceVersion: '10', items: [stored('b', '2')] } });
+    await reconciled('a', 'b');
+  });
+
   test('lists once a kind that two controllers watch', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { name: 'first', owns: [Part], reconcile: noting() });
