@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { type Health, ServingStatus } from '../petstore-wire/index.ts';
-import { quoted } from './quoted.ts';
+import { quoteText } from '../runtime/client/index.ts';
 
 /** Serves gRPC's health protocol: every service is SERVING until {@link HealthState.stop}. */
 export class HealthState {
@@ -29,7 +29,7 @@ export class HealthState {
     return {
       check: ({ service }) => {
         if (this.#services.has(service)) return { status: this.#status() };
-        throw new ConnectError(`unknown service ${quoted(service)}`, Code.NotFound);
+        throw new ConnectError(`unknown service ${quoteText(service)}`, Code.NotFound);
       },
       watch: (request, { signal }) => this.#watch(request.service, signal),
     };

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { type PetSchema, type PetStore, requestIdHeader, requestIdsKeptHeader } from '../petstore-wire/index.ts';
+import { quoteText } from '../runtime/client/index.ts';
 import { InvalidRequestError } from './errors.ts';
 import { checkedFilter } from './filter.ts';
 import type { PetDatabase } from './pet-database.ts';
-import { quoted } from './quoted.ts';
 import type { NamedRequest } from './request-log.ts';
 import type { Sampler } from './sampler.ts';
 import { type SearchClient, SearchPlaces } from './search-places.ts';
@@ -75,7 +75,7 @@ function namedRequest({ requestHeader, method }: HandlerContext, content: unknow
   const id = requestHeader.get(requestIdHeader);
   if (id === null) return undefined;
   if (/^[!-~]{1,200}$/.test(id)) return { id, content: JSON.stringify([method.name, content]) };
-  throw new InvalidRequestError(`${requestIdHeader}: got ${quoted(id)}, takes 1 to 200 visible ASCII characters`);
+  throw new InvalidRequestError(`${requestIdHeader}: got ${quoteText(id)}, takes 1 to 200 visible ASCII characters`);
 }
 
 const wirePet = ({ id, name, type, birthday }: StoredPet): MessageInitShape<typeof PetSchema> => ({

@@ -1,7 +1,7 @@
 import type { CalendarDay, Pet, WireDate } from '../petstore-wire/index.ts';
 import { dayFromText, dayText, isCalendarDay, PetType, trimmedName } from '../petstore-wire/index.ts';
+import { quoteText } from '../runtime/client/index.ts';
 import { InvalidRequestError } from './errors.ts';
-import { quoted } from './quoted.ts';
 
 /** A pet without its id. */
 export interface PetFields {
@@ -36,7 +36,7 @@ export function checkedList<T>(field: string, items: readonly T[]): readonly T[]
 
 /** @throws InvalidRequestError if the pet has an id, which only the pet store assigns, and as {@link checkedFields} does. */
 export function checkedNewPet(pet: Pet): PetFields {
-  if (pet.id !== '') throw new InvalidRequestError(`pets.id: got ${quoted(pet.id)}, a new pet must not have an id`);
+  if (pet.id !== '') throw new InvalidRequestError(`pets.id: got ${quoteText(pet.id)}, a new pet must not have an id`);
   return checkedFields(pet);
 }
 
@@ -58,7 +58,8 @@ function checkedFields({ name, type, birthday }: Pet): PetFields {
 /** Trims Unicode white space, as the original pet store does. */
 function checkedName(name: string): string {
   const trimmed = trimmedName(name);
-  if (trimmed === '') throw new InvalidRequestError(`pets.name: got ${quoted(name)}, takes a name that is not blank`);
+  if (trimmed === '')
+    throw new InvalidRequestError(`pets.name: got ${quoteText(name)}, takes a name that is not blank`);
   if (trimmed.includes('\0')) throw new InvalidRequestError('pets.name: takes a name without NUL');
   return trimmed;
 }

@@ -1,6 +1,6 @@
 import { limits, type Pet } from '../../api/index.ts';
 import { dayFromText, dayText, trimmedName } from '../../petstore-wire/index.ts';
-import { cutText } from '../../runtime/client/index.ts';
+import { quoteText } from '../../runtime/client/index.ts';
 import { currentReady } from '../../runtime/controller/index.ts';
 
 /** A pet without its id. */
@@ -23,11 +23,9 @@ export class InvalidPetError extends Error {
  */
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   const trimmed = trimmedName(name);
-  if (trimmed === '') throw new InvalidPetError(`spec.name: got ${quoted(name)}, expected a name that is not blank`);
+  if (trimmed === '') throw new InvalidPetError(`spec.name: got ${quoteText(name)}, expected a name that is not blank`);
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
-
-const quoted = (text: string): string => JSON.stringify(cutText(text));
 
 /** RFC 3339 requires a time zone; Date.parse would read a text without one as local time. */
 const rfc3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/;
@@ -41,7 +39,7 @@ function dayInUtc(birthday: string): string {
     if (dayFromText(dayText(day)) !== undefined) return dayText(day);
   }
   throw new InvalidPetError(
-    `spec.birthday: got ${quoted(birthday)}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
+    `spec.birthday: got ${quoteText(birthday)}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
   );
 }
 

@@ -1,5 +1,5 @@
 import type { PostgresWriter } from '../../api/index.ts';
-import { cutText } from '../../runtime/client/index.ts';
+import { quoteText } from '../../runtime/client/index.ts';
 import { keyOf, keyString } from '../../runtime/index.ts';
 
 /** The row of a PostgresWriter. */
@@ -87,7 +87,7 @@ const partText = (text: string): string => (text.includes('.') || text.startsWit
 const quoted = (text: string): string => `"${text.replaceAll('"', '""')}"`;
 
 const invalid = (text: string, why: string): InvalidTableNameError =>
-  new InvalidTableNameError(`${JSON.stringify(cutText(text))} is not the name of a table: ${why}`);
+  new InvalidTableNameError(`${quoteText(text)} is not the name of a table: ${why}`);
 
 /** SQL and its parameters. The only user input in the text is the name of a table, which is quoted. */
 export interface Statement {

@@ -126,8 +126,9 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
    */
   readonly optional?: boolean;
   /**
-   * Whether the manager waits for the first list before it starts a controller that watches the kind, and is not ready while the cache is stale. If false, the controller
-   * begins with the objects that have arrived; each later one enqueues its key. Default true.
+   * Whether the manager waits for the first list before it starts a controller that watches the kind, and is not ready
+   * while the cache is stale. If false, the controller begins with the objects that have arrived; each later one enqueues
+   * its key. Default true.
    */
   readonly delaysStart?: boolean;
 }

@@ -125,7 +125,7 @@ const maxBrokenStreams = 2;
  */
 const minHealthyMs = 1000;
 
-/** A server that prepares a kind for longer probably cannot read one of its objects, and never will: that is worth a warning. */
+/** A server that prepares a kind for longer probably cannot read one of its objects, so the retries do not end by themselves. */
 const maxInitializingMs = 30_000;
 
 /** A watch that ends up to this much before its timeout has ended in time. */
@@ -292,7 +292,7 @@ export class Reflector<T extends KubeObject> {
 
   #logFailure(error: unknown, waitMs: number): void {
     const details = { err: error, waitMs };
-    const failedForMs = performance.now() - (this.#failingSinceMs ?? Number.POSITIVE_INFINITY);
+    const failedForMs = performance.now() - (this.#failingSinceMs ?? performance.now());
     if (isInitializing(error) && failedForMs < maxInitializingMs)
       this.#log.debug(details, 'the server is preparing the kind: trying again');
     else if (isDefect(error))

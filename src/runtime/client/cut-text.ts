@@ -12,6 +12,9 @@ export const cutText = (text: string): string =>
     ? text.toWellFormed()
     : `${text.slice(0, maxLength).toWellFormed()} … (${text.length} characters)`;
 
+/** An external text as JSON, for an error message. It is cut before it is quoted. */
+export const quoteText = (text: string): string => JSON.stringify(cutText(text));
+
 /** Applies {@link cutText} to the message, the stack and every other text of an error that another system has worded, in place. */
 export function cutErrorTexts(error: unknown): void {
   if (!(error instanceof Error)) return;

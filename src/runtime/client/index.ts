@@ -51,7 +51,7 @@ export type {
 export { connect } from './connect.ts';
 export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
 export { type ConnectedClient, type CreateClientOptions, createClient } from './create-client.ts';
-export { cutErrorTexts, cutText } from './cut-text.ts';
+export { cutErrorTexts, cutText, quoteText } from './cut-text.ts';
 export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
 export { getIfPresent } from './get-if-present.ts';

@@ -194,7 +194,8 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
 
 /**
  * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.message has 9000 characters, at most 4096
- * are allowed`. Undefined if it has each required field, and no string, list or map exceeds its bound. Checks nothing else of the schema.
+ * are allowed`. Undefined if it has each required field, and no string, list, map or number exceeds its maximum. Checks nothing else of the
+ * schema.
  * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
  *
  * @param object an object of this kind. Despite its type it may lack required fields.

@@ -7,6 +7,7 @@ import {
   TooBusyError,
   UnknownPetError,
 } from '../../../src/petstore/errors.ts';
+import { cutText } from '../../../src/runtime/client/index.ts';
 
 /** As node:sqlite throws it, with an extended result code. */
 const sqlite = (errcode: number) => Object.assign(new Error('no'), { code: 'ERR_SQLITE_ERROR', errcode });
@@ -28,4 +29,10 @@ test.each([
   expect(told.code).toBe(code);
   // What the log is to say.
   expect(told.cause).toBe(isOurs ? error : undefined);
+});
+
+test.each(['\ud83d', `${'x'.repeat(4095)}\u{1f431}`])('gRPC can encode the cut text', (text) => {
+  const { rawMessage, code } = asConnectError(new UnknownPetError(cutText(text)));
+  expect(code).toBe(Code.NotFound);
+  expect(() => encodeURIComponent(rawMessage)).not.toThrow();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { cutErrorTexts, cutText } from '../../../../src/runtime/client/index.ts';
+import { cutErrorTexts, cutText, quoteText } from '../../../../src/runtime/client/index.ts';
 
 test('a text of up to 4,096 characters stays as it is', () => {
   const text = 'x'.repeat(4096);
@@ -27,4 +27,9 @@ test('of an error each text is cut, also its stack, which a logger prints', () =
 test('what is no error is left alone', () => {
   expect(() => cutErrorTexts(undefined)).not.toThrow();
   expect(() => cutErrorTexts('x')).not.toThrow();
+});
+
+test('a text is quoted after it was cut', () => {
+  expect(quoteText('"'.repeat(5000))).toBe(JSON.stringify(cutText('"'.repeat(5000))));
+  expect(quoteText('"'.repeat(1_000_000)).length).toBeLessThan(9000);
 });
