@@ -27,6 +27,7 @@ import {
   isUpdated,
   selectorOf,
   templateHash,
+  templateProblem,
 } from './pod.ts';
 import { blockedReason, type Failure, Scaling, type ScalingState } from './scaling.ts';
 
@@ -79,7 +80,7 @@ export const podSetReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning:
-      'A required field is missing, usually `replicas`, or a field is too large: the PodSet was stored under an older CustomResourceDefinition. The operator does not change its pods.',
+      'A required field is missing, usually `replicas`, or a field is too large. The API server refuses such a PodSet, unless it was stored under an older CustomResourceDefinition or only `template.spec` has too many values (2,500). The operator does not change its pods.',
   },
 });
 
@@ -200,7 +201,7 @@ export class PodSetReconciler {
 }
 
 function invalidSpecMessage(set: PodSet): string | undefined {
-  const problem = specProblem(PodSet, set);
+  const problem = specProblem(PodSet, set) ?? templateProblem(set);
   if (problem !== undefined) return problem;
   return typeof set.spec.replicas === 'number' ? undefined : 'spec.replicas is not a number';
 }

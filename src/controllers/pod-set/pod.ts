@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { PodSet } from '../../api/index.ts';
+import { limits, PodSet } from '../../api/index.ts';
 import { childName } from '../../runtime/controller/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
@@ -69,6 +69,19 @@ export function templateHash({ spec }: PodSet): string {
 
 const unlessEmpty = (map: object | undefined): object | undefined =>
   map === undefined || Object.keys(map).length === 0 ? undefined : map;
+
+/** What makes the template too costly for the API server to validate. The schema cannot bound it. */
+export function templateProblem({ spec }: PodSet): string | undefined {
+  const values: unknown[] = [spec.template?.spec];
+  for (let next = 0; next < values.length; next += 1) {
+    const value = values[next];
+    if (typeof value !== 'object' || value === null) continue;
+    for (const inner of Object.values(value)) values.push(inner);
+    if (values.length - 1 > limits.templateValues)
+      return `spec.template.spec has more than ${limits.templateValues} values`;
+  }
+  return undefined;
+}
 
 /** Whether the pod was created from the PodSet's current template. */
 export const isUpdated = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[templateHashLabel] === hash;

@@ -873,6 +873,19 @@ describe('a PodSet', () => {
     expect(await outcome).toEqual(done);
   });
 
+  test('whose template has too many values is reported, and the API server gets no pod to validate', async () => {
+    const containers = Array.from({ length: 625 }, (_, index) => ({ name: `A!${index}`, image: 'a', tty: true }));
+    // Four values for each container, and the list.
+    sets.set(podSetOf({ spec: { replicas: 1, template: { spec: { containers } } } }));
+    const outcome = reconcile();
+    expect(await reported()).toMatchObject({
+      reason: 'InvalidSpec',
+      message: 'spec.template.spec has more than 2500 values',
+    });
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
   test('that is gone or being deleted is not changed', async () => {
     expect(await reconcile()).toEqual(done);
     sets.set(podSetOf({ metadata: { deletionTimestamp: creationTimestamp } }));
