@@ -34,8 +34,8 @@ export const limits = {
   /** The pods of a PodSet: the status names each, and etcd takes objects of up to 1.5 MiB. */
   pods: 5000,
   /**
-   * The values in the spec of a PodSet's template: texts, numbers, lists and maps. A large pod has a few hundred. The API server takes seconds to
-   * refuse 2,500 containers that are invalid, minutes for 20,000: its time grows with the square of the number of errors.
+   * The values in the spec of a PodSet's template: texts, numbers, lists and maps. A large pod has a few hundred. The API server takes
+   * seconds to refuse 2,500 invalid containers, and over half a minute for 10,000: its time grows with the square of the number of errors.
    */
   templateValues: 2500,
   /** The volumes in the status of a BookStore. */
