@@ -104,4 +104,4 @@ export class FairQueue {
 }
 
 /** Cluster-scoped objects share the namespace `''`. */
-const namespaceOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));
+export const namespaceOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));

@@ -1,5 +1,5 @@
 import { type Cause, maxCauses, type ObservedCause, withCause } from './cause.ts';
-import { FairQueue, type Priority, QueueItem } from './fair-queue.ts';
+import { FairQueue, namespaceOf, type Priority, QueueItem } from './fair-queue.ts';
 import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -25,11 +25,11 @@ export interface RetryOptions {
   /** The longest delay between two tries, before up to 10 % jitter. Default 60,000. */
   readonly maxBackoffMs?: number;
   /**
-   * The rate limit for the retries of all keys together. It is exceeded rather than a retry delayed beyond `maxBackoffMs`.
-   * Default 10 (as client-go). Infinity: no limit.
+   * The rate limit for the retries of a namespace's keys together: many that fail in one do not delay those of another. It is
+   * exceeded rather than a retry delayed beyond `maxBackoffMs`. Default 10 (client-go's, for all keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
-  /** How many retries may exceed the rate limit in a burst. Default 100 (as client-go). */
+  /** How many retries of a namespace may exceed the rate limit in a burst. Default 100 (as client-go). */
   readonly retryBurst?: number;
 }
 
@@ -61,6 +61,13 @@ const emptyQueues = (): Readonly<Record<Priority, FairQueue>> => ({
   normal: new FairQueue(),
   low: new FairQueue(),
 });
+
+/** The retries of a namespace that has failures. */
+interface NamespaceRetries {
+  readonly limit: TokenBucket;
+  /** How many of its keys have failures. */
+  failing: number;
+}
 
 interface Timer {
   readonly timer: NodeJS.Timeout;
@@ -110,7 +117,9 @@ export interface KeyState {
 export class WorkQueue {
   readonly #initialBackoffMs: number;
   readonly #maxBackoffMs: number;
-  readonly #retries: TokenBucket;
+  readonly #retryLimit: ConstructorParameters<typeof TokenBucket>[0];
+  /** By namespace, as long as one of its keys has failures. */
+  readonly #retries = new Map<string, NamespaceRetries>();
   readonly #observer: QueueObserver;
   readonly #waiting = new Map<string, QueueItem>();
   #queues = emptyQueues();
@@ -138,7 +147,7 @@ export class WorkQueue {
     if (!(retryBurst >= 1)) throw new RangeError(`retryBurst must be at least 1, is ${retryBurst}`);
     this.#initialBackoffMs = initialBackoffMs;
     this.#maxBackoffMs = maxBackoffMs;
-    this.#retries = new TokenBucket({ perSecond: retriesPerSecond, burst: retryBurst, maxWaitMs: maxBackoffMs });
+    this.#retryLimit = { perSecond: retriesPerSecond, burst: retryBurst, maxWaitMs: maxBackoffMs };
     this.#observer = options.observer ?? {};
   }
 
@@ -203,21 +212,26 @@ export class WorkQueue {
 
   /**
    * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter. The
-   * rate limit for all retries may prolong it. The key keeps the priority at which it was dequeued.
+   * rate limit for the retries of its namespace may prolong it. The key keeps the priority at which it was dequeued.
    */
   addRateLimited(key: string): void {
     if (this.#isClosed) return;
+    const retries = this.#retriesBeside(key);
     const { count, since } = this.#failures.get(key) ?? { count: 0, since: new Date() };
+    if (count === 0) retries.failing += 1;
     this.#failures.set(key, { count: count + 1, since });
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
     const priority = this.#processing.get(key)?.priority ?? 'normal';
-    this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority }, retry);
+    this.addAfter(key, Math.max(jitteredMs, retries.limit.take()), { priority }, retry);
   }
 
   /** Resets the key's backoff: its next failure counts as the first. */
   forget(key: string): void {
-    this.#failures.delete(key);
+    if (!this.#failures.delete(key)) return;
+    const retries = this.#retriesBeside(key);
+    retries.failing -= 1;
+    if (retries.failing === 0) this.#retries.delete(namespaceOf(key));
   }
 
   /** A key that a worker has, as it was dequeued. */
@@ -292,9 +306,18 @@ export class WorkQueue {
     this.#causesWhileProcessing.clear();
     this.#eventsWhileProcessing.clear();
     this.#failures.clear();
+    this.#retries.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     for (const wake of this.#idleWorkers.splice(0)) wake();
+  }
+
+  /** The retries of the key's namespace. */
+  #retriesBeside(key: string): NamespaceRetries {
+    const namespace = namespaceOf(key);
+    const retries = this.#retries.get(namespace) ?? { limit: new TokenBucket(this.#retryLimit), failing: 0 };
+    this.#retries.set(namespace, retries);
+    return retries;
   }
 
   #enqueue(item: QueueItem): void {

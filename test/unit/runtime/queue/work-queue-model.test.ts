@@ -5,7 +5,7 @@ import fc from '../../../../testkit/seeded-fast-check.ts';
 const initialBackoffMs = 1;
 const maxBackoffMs = 50;
 const retriesPerSecond = 100;
-const retryBurst = 3;
+const retryBurst = 1;
 
 const byUrgency = ['high', 'normal', 'low'] as const;
 
@@ -26,7 +26,8 @@ class QueueModel {
   #again: { readonly key: string; readonly priority: Priority }[] = [];
   #timers: { readonly key: string; readonly dueMs: number; priority: Priority }[] = [];
   readonly #failures = new Map<string, number>();
-  #tokens = retryBurst;
+  /** By namespace, as long as one of its keys has failures. */
+  readonly #tokens = new Map<string, number>();
   #idle = 0;
   #nowMs = 0;
 
@@ -55,8 +56,10 @@ class QueueModel {
   addRateLimited(key: string): void {
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
-    this.#tokens = Math.max(this.#tokens - 1, (-maxBackoffMs / 1000) * retriesPerSecond);
-    const bucketMs = Math.max(0, Math.ceil((-this.#tokens / retriesPerSecond) * 1000 - 1e-6));
+    const left = (this.#tokens.get(namespaceOf(key)) ?? retryBurst) - 1;
+    const tokens = Math.max(left, (-maxBackoffMs / 1000) * retriesPerSecond);
+    this.#tokens.set(namespaceOf(key), tokens);
+    const bucketMs = Math.max(0, Math.ceil((-tokens / retriesPerSecond) * 1000 - 1e-6));
     const backoffMs = Math.min(initialBackoffMs * 2 ** failures, maxBackoffMs);
     const priority = this.working.find((each) => each.key === key)?.priority ?? 'normal';
     this.addAfter(key, Math.max(bucketMs, backoffMs), priority);
@@ -64,6 +67,8 @@ class QueueModel {
 
   forget(key: string): void {
     this.#failures.delete(key);
+    const isBeside = (other: string): boolean => namespaceOf(other) === namespaceOf(key);
+    if (![...this.#failures.keys()].some(isBeside)) this.#tokens.delete(namespaceOf(key));
   }
 
   next(): void {
@@ -86,7 +91,9 @@ class QueueModel {
   wait(timeMs: number): void {
     for (let passedMs = 0; passedMs < timeMs; passedMs += 1) {
       this.#nowMs += 1;
-      this.#tokens = Math.min(this.#tokens + retriesPerSecond / 1000, retryBurst);
+      for (const [namespace, tokens] of this.#tokens) {
+        this.#tokens.set(namespace, Math.min(tokens + retriesPerSecond / 1000, retryBurst));
+      }
       const due = this.#timers.filter(({ dueMs }) => dueMs <= this.#nowMs);
       this.#timers = this.#timers.filter((timer) => !due.includes(timer));
       for (const { key, priority } of due) this.add(key, priority);
@@ -137,7 +144,7 @@ const timeMs = fc.integer({ min: 1, max: 40 });
 const operation = fc.oneof(
   { weight: 4, arbitrary: fc.record({ type: fc.constant('add' as const), key, priority }) },
   { weight: 2, arbitrary: fc.record({ type: fc.constant('addAfter' as const), key, timeMs, priority }) },
-  { weight: 2, arbitrary: fc.record({ type: fc.constant('addRateLimited' as const), key }) },
+  { weight: 4, arbitrary: fc.record({ type: fc.constant('addRateLimited' as const), key }) },
   { weight: 1, arbitrary: fc.record({ type: fc.constant('forget' as const), key }) },
   { weight: 4, arbitrary: fc.record({ type: fc.constant('next' as const), times: fc.constant(1) }) },
   { weight: 4, arbitrary: fc.record({ type: fc.constant('done' as const), which: fc.nat(10) }) },

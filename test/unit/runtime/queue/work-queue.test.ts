@@ -340,7 +340,18 @@ describe('a failed key', () => {
     expect(await pauses(2)).toEqual([5, 10]);
   });
 
-  test('is limited by the rate for all retries after a burst', () => {
+  test('is not delayed by the retries of another namespace', () => {
+    queue = new WorkQueue({ retriesPerSecond: 10, retryBurst: 2 });
+    for (let i = 0; i < 100; i += 1) queue.addRateLimited(`many/failed-${i}`);
+    queue.addRateLimited('few/failed');
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
+    // Another key of its own namespace still has failures.
+    queue.forget('many/failed-0');
+    queue.addRateLimited('many/failed-100');
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(9900);
+  });
+
+  test('is limited by the rate for all retries of its namespace after a burst', () => {
     queue = new WorkQueue({ retriesPerSecond: 10, retryBurst: 2 });
     const comeMs = ['a', 'b', 'c', 'd'].map((key) => {
       const before = setTimeoutSpy.mock.calls.length;
