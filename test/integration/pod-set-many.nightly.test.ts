@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/api/index.ts';
+import { isNotFound } from '../../src/runtime/client/index.ts';
+import { controllerOf } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
 import {
   active,
   apply,
@@ -39,4 +42,35 @@ test('an operator that is killed while it creates 200 pods, and started again, c
   await settled(key, 200);
   // As many as may have been in flight at that moment.
   expect((await removals(key.namespace)).length).toBeLessThanOrEqual(32);
+});
+
+test('pods are made and adopted that together are larger than the heap', async () => {
+  // Without a node: the pods are only stored.
+  const key = { name: 'large', namespace: await cluster.namespace() };
+  const replicas = 150;
+  const env = Array.from({ length: 10 }, (_, index) => ({ name: `E${index}`, value: 'v'.repeat(68_000) }));
+  const spec = {
+    replicas,
+    template: { spec: { schedulerName: 'none', containers: [{ name: 'a', image: 'a', env }] } },
+  };
+  const small = await OperatorProcess.start(cluster.kubeconfig, {
+    CONTROLLERS: 'podSet',
+    NODE_OPTIONS: '--max-old-space-size=96',
+    WATCH_NAMESPACES: key.namespace,
+  });
+  try {
+    await apply(key, spec);
+    await settled(key, replicas);
+    await cluster.client.delete(PodSet, key, { propagationPolicy: 'Orphan' });
+    const owned = async () => (await active(key.namespace)).filter((pod) => controllerOf(pod));
+    await eventually('they are orphans', async () => (await owned()).length === 0);
+    const isGone = () => cluster.client.getMetadata(PodSet, key).then(() => false, isNotFound);
+    await eventually('the PodSet is gone', isGone);
+    await apply(key, spec);
+    await settled(key, replicas);
+    expect(await owned()).toHaveLength(replicas);
+  } finally {
+    // Fails if it had crashed.
+    await small.stop();
+  }
 });

@@ -17,7 +17,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
-import { isReady, problemAmong } from '../pods.ts';
+import { isReady, keepReadFields, problemAmong } from '../pods.ts';
 import { serverMessage } from '../refusal.ts';
 import {
   type DefaultPodSettings,
@@ -170,6 +170,7 @@ export class PodSetReconciler {
       childKind: Pod,
       candidates: new Set([...own, ...labelled]),
       matches: (pod) => isSelected(set, pod),
+      transform: keepReadFields,
     });
     // After any other error the number of pods is unknown: a pod that has changed since may belong to this PodSet by now.
     const otherErrors = errors.filter((error) => !isRefusal(error));

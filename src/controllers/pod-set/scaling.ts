@@ -2,7 +2,7 @@ import type { PodSet } from '../../api/index.ts';
 import { ApiError, isRefusal } from '../../runtime/client/index.ts';
 import { type Applier, type Client, deleteIfPresent, keyOf, type ReadonlyStore } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
-import { isReady, podProblem } from '../pods.ts';
+import { isReady, keepReadFields, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, serverMessage } from '../refusal.ts';
 import { inFullBatches, slowStart } from './batches.ts';
 import { type DefaultPodSettings, isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
@@ -62,7 +62,7 @@ export interface ScalingOptions {
 
 /** Creates and deletes pods of a PodSet, one step towards its spec. Collects errors in `failures` and throws none. */
 export class Scaling {
-  /** The pods that this step created. */
+  /** The pods that this step created, as the cache will show them: whole, 500 pods of a large template would fill the memory. */
   readonly created: Pod[] = [];
   /** The pods that this step deleted. */
   readonly deleted: Pod[] = [];
@@ -127,7 +127,7 @@ export class Scaling {
     const options = { client, store, fieldValidation: 'Strict' } as const;
     const applied = await applier.createOnce(Pod, this.#newPod(name), options);
     // A pod that exists and belongs to this PodSet was created by an earlier request without an answer.
-    if (applied.type === 'created' || applied.type === 'unchanged') return applied.object;
+    if (applied.type === 'created' || applied.type === 'unchanged') return keepReadFields(applied.object);
     throw new Error(`a pod named ${name} exists already: the next reconcile tries another name`);
   }
 

@@ -19,11 +19,13 @@ export interface AdoptionOptions<Owner extends KubeObject, Child extends KubeObj
   readonly candidates: Iterable<Child>;
   /** Whether a child matches the owner's selector. */
   readonly matches: (child: Child) => boolean;
+  /** The `transform` of the children's informer. Default: adopted children are returned whole. */
+  readonly transform?: (child: Child) => Child;
 }
 
 /** The result of {@link adoptAndRelease}. */
 export interface AdoptionResult<Child extends KubeObject> {
-  /** The owner's children that match. Adopted ones are as the API server returned them. */
+  /** The owner's children that match. Adopted ones are as the API server returned them, transformed. */
   readonly children: readonly Child[];
   /**
    * Errors of failed adoptions and releases; every child was tried. `isConflict` if a child changed since it was read: the
@@ -109,14 +111,14 @@ const referencesToOthers = (owner: KubeObject, child: KubeObject): readonly Owne
 
 /** Undefined if the child no longer exists. */
 async function setReferences<Owner extends KubeObject, Child extends KubeObject>(
-  { client, childKind }: AdoptionOptions<Owner, Child>,
+  { client, childKind, transform = (whole) => whole }: AdoptionOptions<Owner, Child>,
   child: Child,
   ownerReferences: readonly OwnerReference[],
 ): Promise<Child | undefined> {
   const { uid, resourceVersion } = child.metadata;
   try {
     const body = { metadata: { uid, resourceVersion, ownerReferences } };
-    return await client.patch(childKind, keyOf(child), { type: 'merge', body });
+    return transform(await client.patch(childKind, keyOf(child), { type: 'merge', body }));
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;

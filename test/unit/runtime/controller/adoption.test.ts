@@ -121,6 +121,23 @@ describe('an orphan that matches', () => {
     expect(await one).toEqual(['p 6']);
   });
 
+  test('is returned as the cache will show it', async () => {
+    const adopting = adoptAndRelease({
+      client: new HttpClient(transport, 'tester'),
+      ownerKind: Widget,
+      owner,
+      childKind: Part,
+      candidates: [part('p', matching)],
+      matches: () => true,
+      transform: ({ metadata: { annotations, ...metadata }, ...rest }) => ({ ...rest, metadata }),
+    });
+    (await ownerRead()).json(200, owner);
+    (await written('p', [ours])).json(200, stored('p', '6', { annotations: { large: 'x' } }));
+    const [adopted] = (await adopting).children;
+    expect(adopted?.metadata).toMatchObject({ name: 'p', resourceVersion: '6' });
+    expect(adopted?.metadata).not.toHaveProperty('annotations');
+  });
+
   test('is not adopted if it no longer exists', async () => {
     const none = childrenAmong([part('p', matching)]);
     (await ownerRead()).json(200, owner);
