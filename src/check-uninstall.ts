@@ -1,4 +1,4 @@
-import { ApiError, resourceName } from './runtime/client/index.ts';
+import { ApiError, listPages, resourceName } from './runtime/client/index.ts';
 import type { ReportingObject } from './runtime/controller/index.ts';
 import { type Client, findCondition, type Kind } from './runtime/index.ts';
 import { printable } from './runtime/process/index.ts';
@@ -13,8 +13,6 @@ export interface KindWithFinalizer {
 export class StillNeededError extends Error {
   override readonly name = 'StillNeededError';
 }
-
-const pageSize = 500;
 
 /** Nobody reads a longer list. */
 const maxListed = 100;
@@ -109,16 +107,13 @@ async function objectsOf(
 ): Promise<readonly Found[]> {
   const found: Found[] = [];
   try {
-    for (let token: string | undefined, first = true; first || token; first = false) {
-      const options = { ...scope, limit: pageSize, ...(token && { continue: token }) };
-      const { items, metadata } = await client.list(kind, options);
+    for await (const { items } of listPages(client, kind, scope)) {
       for (const { metadata, status } of items) {
         if (!metadata.finalizers?.includes(finalizer)) continue;
         const ready = findCondition(status?.conditions, 'Ready');
         const disabled = ready?.reason === disabledReason ? printable(ready.message) : undefined;
         found.push({ kind, namespace: metadata.namespace ?? '', name: metadata.name, disabled });
       }
-      token = metadata.continue;
     }
   } catch (error) {
     if (error instanceof ApiError && error.code === 404) return [];

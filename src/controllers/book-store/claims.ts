@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { type ApiError, groupOf, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, groupOf, isRefusal, listPages } from '../../runtime/client/index.ts';
 import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
@@ -39,9 +39,12 @@ export const mayResize = (claim: PersistentVolumeClaim): boolean =>
 /** All claims that have the names of a BookStore's StatefulSet, as the API server has them, whoever created them. */
 export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
-  // One request, because there may be any number of replicas.
-  const { items } = await client.list(PersistentVolumeClaim, { namespace });
-  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name);
+  const claims: PersistentVolumeClaim[] = [];
+  // A list, because there may be any number of replicas.
+  for await (const { items } of listPages(client, PersistentVolumeClaim, { namespace })) {
+    claims.push(...items.filter((claim) => statefulSetOfClaim(claim)?.name === name));
+  }
+  return claims;
 }
 
 /**

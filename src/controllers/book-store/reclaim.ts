@@ -13,7 +13,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
-import { claimsOfDatabase, isForeign, listClaims } from './claims.ts';
+import { claimsOfDatabase, isForeign, listClaims, podNameOf } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { firstOf, kubectlCommand, type RecordEvent } from './status.ts';
 
@@ -127,13 +127,13 @@ async function claimsOfOrphanedPods(
   claims: readonly PersistentVolumeClaim[],
   client: Client,
 ): Promise<readonly string[]> {
-  const namespace = claims[0]?.metadata.namespace;
-  if (namespace === undefined) return [];
-  const { items } = await client.list(Pod, { namespace });
-  const orphans = items.filter(
-    (pod) => controllerOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined,
-  );
-  const volumes = orphans.flatMap(({ spec }) => spec?.volumes ?? []);
-  const mounted = new Set(volumes.map((volume) => volume.persistentVolumeClaim?.claimName));
-  return claims.map(({ metadata }) => metadata.name).filter((name) => mounted.has(name));
+  const used: string[] = [];
+  for (const claim of claims) {
+    const { name } = claim.metadata;
+    // One pod a claim, not a list: there may be any number of others in the namespace.
+    const pod = await getIfPresent(client, Pod, { ...keyOf(claim), name: podNameOf(claim) });
+    if (pod === undefined || controllerOf(pod) !== undefined || pod.metadata.deletionTimestamp !== undefined) continue;
+    if (pod.spec?.volumes?.some((volume) => volume.persistentVolumeClaim?.claimName === name)) used.push(name);
+  }
+  return used;
 }

@@ -4,7 +4,7 @@ import {
   type Client,
   isExpired,
   isForbidden,
-  type List,
+  listPages,
   type Selection,
   type WatchEvent,
   WatchOverdueError,
@@ -112,9 +112,6 @@ type State =
       readonly openedAtMs: number;
       readonly controller: LinkedController;
     };
-
-/** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143) and cost no more CPU. */
-const pageSize = 250;
 
 /** After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short. */
 const maxBrokenStreams = 2;
@@ -322,7 +319,7 @@ export class Reflector<T extends KubeObject> {
 
   async #list(signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
-    const pages = (await this.#pages(pageSize, signal)) ?? (await this.#pages(pageSize, signal));
+    const pages = (await this.#pages(signal)) ?? (await this.#pages(signal));
     // If pages expire faster than they can be read, read everything in one response.
     const { objects, resourceVersion } = pages ?? (await this.#unpaged(signal));
     this.#listed(objects, resourceVersion, startedAtMs);
@@ -330,28 +327,21 @@ export class Reflector<T extends KubeObject> {
   }
 
   /** Undefined if the pages expired before the last one was read. */
-  async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
+  async #pages(signal: AbortSignal): Promise<Listed<T> | undefined> {
     const objects: T[] = [];
-    let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
-    this.#target.onAvailable?.();
-    for (;;) {
-      const { continue: token, resourceVersion } = page.metadata;
-      if (!token) {
-        this.#prepareInto(objects, page.items);
-        return { objects, resourceVersion };
+    let resourceVersion: string | undefined;
+    try {
+      for await (const { items, metadata } of listPages(this.#client, this.#kind, { ...this.#selection, signal })) {
+        this.#target.onAvailable?.();
+        resourceVersion = metadata.resourceVersion;
+        this.#prepareInto(objects, items);
       }
-      // The server prepares the next page while this one is processed.
-      const next = this.#client.list(this.#kind, { ...this.#selection, limit, continue: token, signal });
-      next.catch(() => {});
-      this.#prepareInto(objects, page.items);
-      try {
-        page = await next;
-      } catch (error) {
-        if (!isExpired(error)) throw error;
-        this.#log.info({ resourceVersion }, 'the pages of the list have expired: listing from the start');
-        return undefined;
-      }
+    } catch (error) {
+      if (resourceVersion === undefined || !isExpired(error)) throw error;
+      this.#log.info({ resourceVersion }, 'the pages of the list have expired: listing from the start');
+      return undefined;
     }
+    return resourceVersion === undefined ? undefined : { objects, resourceVersion };
   }
 
   async #unpaged(signal: AbortSignal): Promise<Listed<T>> {

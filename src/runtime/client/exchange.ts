@@ -7,6 +7,24 @@ import type { Cancellable, SharedAbortListeners } from './shared-abort-listeners
 /** Called for each request and each retry. `code` is the HTTP status, or `<error>` without a complete response. */
 export type RequestObserver = (method: string, code: string) => void;
 
+/** A response is larger than its request allows. The rest of it was not read. */
+export class ResponseTooLargeError extends Error {
+  override readonly name = 'ResponseTooLargeError';
+
+  /** @param request `GET /api/v1/pods` */
+  constructor(request: string, maxBytes: number) {
+    super(`${request}: the response has more than ${maxBytes} bytes`);
+  }
+}
+
+/** What an {@link Exchange} needs of a request besides undici's options. */
+interface ExchangeOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly gate?: Gate | undefined;
+  /** The most bytes of the response's body. Default: no limit. */
+  readonly maxBytes?: number | undefined;
+}
+
 /**
  * One request in flight and its response. It collects the chunks of the body itself, because undici's `request` creates a
  * stream for each body, which costs too much for small responses.
@@ -16,6 +34,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #signal: AbortSignal | undefined;
   readonly #gate: Gate | undefined;
+  readonly #maxBytes: number;
   readonly #abortListeners: SharedAbortListeners;
   readonly #observe: RequestObserver;
   readonly #resolve: (response: unknown) => void;
@@ -26,6 +45,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   #retryAfter: string | undefined;
   #body: Buffer | undefined;
   #furtherBody: Buffer[] | undefined;
+  #bytes = 0;
   #settled = false;
   #cancelReason: Error | undefined;
 
@@ -33,7 +53,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   constructor(
     name: string,
     options: Dispatcher.DispatchOptions,
-    { signal, gate }: { readonly signal?: AbortSignal | undefined; readonly gate?: Gate | undefined },
+    { signal, gate, maxBytes = Number.POSITIVE_INFINITY }: ExchangeOptions,
     abortListeners: SharedAbortListeners,
     observe: RequestObserver,
   ) {
@@ -42,6 +62,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#options = options;
     this.#signal = signal;
     this.#gate = gate;
+    this.#maxBytes = maxBytes;
     this.#abortListeners = abortListeners;
     this.#observe = observe;
     this.#response = promise;
@@ -52,7 +73,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   /**
    * Sends the request once and returns the parsed body of the response.
    *
-   * @throws ApiError; NoResponseError; the signal's reason; the gate's error.
+   * @throws ApiError; NoResponseError; ResponseTooLargeError; the signal's reason; the gate's error.
    */
   send(dispatcher: Dispatcher): Promise<unknown> {
     if (this.#signal !== undefined) this.#abortListeners.add(this.#signal, this);
@@ -93,7 +114,9 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#body === undefined) this.#body = chunk;
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#maxBytes) this.cancel(new ResponseTooLargeError(this.#name, this.#maxBytes));
+    else if (this.#body === undefined) this.#body = chunk;
     else if (this.#furtherBody === undefined) this.#furtherBody = [this.#body, chunk];
     else this.#furtherBody.push(chunk);
   }

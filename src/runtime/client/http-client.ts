@@ -271,11 +271,11 @@ export class HttpClient implements Client {
   }
 
   async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
-    const { namespace, signal, ...query } = options;
+    const { namespace, signal, maxBytes, ...query } = options;
     const path = collectionPath(kind, namespace);
     return this.#request(
       { verb: 'list', kind },
-      { method: 'GET', path, query: queryOf(query), accept, signal },
+      { method: 'GET', path, query: queryOf(query), accept, signal, maxBytes },
       (response) => {
         const list = response as List<T> | EmptyList;
         return list.items === null ? { ...list, items: [] } : list;

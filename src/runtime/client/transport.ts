@@ -27,6 +27,8 @@ export interface HttpRequest {
   readonly gate?: Gate | undefined;
   /** Default: {@link TransportOptions.timeoutMs}. */
   readonly timeoutMs?: number;
+  /** The most bytes of the response's body. Does not apply to watches. Default: no limit. */
+  readonly maxBytes?: number | undefined;
 }
 
 /** Options of a {@link Transport}. */
@@ -76,7 +78,7 @@ export class Transport {
    * Sends a request and returns the parsed JSON body of the response.
    *
    * @throws ApiError for a code of 400 and above, and for a body that is not JSON; NoResponseError if there is no complete
-   *   response; the signal's reason; the gate's error; the error of the connection's `authentication`.
+   *   response; ResponseTooLargeError; the signal's reason; the gate's error; the error of the connection's `authentication`.
    */
   async request(request: HttpRequest): Promise<unknown> {
     let retries: Retries | undefined;

@@ -120,7 +120,7 @@ async function reconcile({
         const found = claims.find(({ metadata: { name: its } }) => its === name);
         return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
-      list: async () => ({ items: live === undefined ? claims : [live] }),
+      list: async () => ({ items: live === undefined ? claims : [live], metadata: { resourceVersion: '1' } }),
       patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },

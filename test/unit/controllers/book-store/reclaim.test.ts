@@ -4,7 +4,7 @@ import { bookStoreUidLabel } from '../../../../src/controllers/book-store/desire
 import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { type Client, done, type Kind, requeueAfter } from '../../../../src/runtime/index.ts';
-import { PersistentVolumeClaim, type Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -46,14 +46,13 @@ async function reconcile(cluster: Cluster) {
   const waitedFor: string[] = [];
   const notes: string[] = [];
   const client = {
-    get: (kind: Kind) => {
-      const live = kind.kind === StatefulSet.kind ? cluster.statefulSet : (cluster.bookStore ?? leaving);
+    get: (kind: Kind, { name }: { readonly name: string }) => {
+      const pod = cluster.pods?.find(({ metadata }) => metadata.name === name);
+      const others = kind.kind === StatefulSet.kind ? cluster.statefulSet : (cluster.bookStore ?? leaving);
+      const live = kind.kind === Pod.kind ? pod : others;
       return live ? Promise.resolve(live) : Promise.reject(refusal(404, 'NotFound'));
     },
-    list: (kind: Kind) =>
-      Promise.resolve({
-        items: kind.kind === PersistentVolumeClaim.kind ? [...labelled, ...unlabelledClaims] : (cluster.pods ?? []),
-      }),
+    list: async () => ({ metadata: { resourceVersion: '1' }, items: [...labelled, ...unlabelledClaims] }),
     delete: (kind: Kind, { name }: { name: string }, preconditions: object) => {
       deleted.push([kind.kind, name, preconditions]);
       return cluster.onDelete?.() ?? Promise.resolve();
@@ -145,4 +144,15 @@ test('a claim that an orphaned pod uses is kept, and the Event says so', async (
   const { notes, deleted } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], pods });
   expect(deleted).toEqual([]);
   expect(notes).toEqual([expect.stringContaining('pods that no StatefulSet controls use data-shop-db-0')]);
+});
+
+test.each<[string, object]>([
+  ['is being deleted', { metadata: { name: 'shop-db-0', deletionTimestamp: '2026-01-01T00:00:00Z' } }],
+  ['has a controller', { metadata: { name: 'shop-db-0', ownerReferences: [{ uid: 'u', controller: true }] } }],
+  ['uses another claim', { spec: { volumes: [{ persistentVolumeClaim: { claimName: 'data-shop-db-1' } }] } }],
+])('a claim whose pod %s is deleted', async (_, rest) => {
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data-shop-db-0' } }];
+  const pod = { metadata: { name: 'shop-db-0' }, spec: { volumes }, ...rest } as unknown as Pod;
+  const { deleted } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], pods: [pod] });
+  expect(deleted).toHaveLength(1);
 });

@@ -1,0 +1,45 @@
+import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Client, List, RequestOptions, Selection } from './client.ts';
+import { ResponseTooLargeError } from './exchange.ts';
+
+/** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143) and cost no more CPU. */
+const pageSize = 250;
+
+/** 250 pods have about 1 MB. Each worker may read a page at a time, and a parsed one needs several times as much memory. */
+const maxPageBytes = 4 * 1024 * 1024;
+
+/**
+ * Lists in pages, as of one resourceVersion, so that the number and the size of the objects do not matter: users may create any number of them,
+ * each of more than 1 MB. A page has at most 250 objects and 4 MiB, or one larger object. The next page is requested while one is processed.
+ *
+ * @throws like {@link Client.list}; ApiError with `isExpired` if the server no longer has the version, after some minutes.
+ *
+ * @example
+ * for await (const { items } of listPages(client, Pod, { namespace })) names.push(...items.map(({ metadata }) => metadata.name));
+ */
+export async function* listPages<T extends KubeObject>(
+  client: Pick<Client, 'list'>,
+  kind: Kind<T>,
+  selection: Selection & RequestOptions = {},
+): AsyncGenerator<List<T>, void> {
+  let limit = pageSize;
+  const page = async (token: string | undefined): Promise<List<T>> => {
+    for (;;) {
+      const options = { ...selection, limit, ...(token && { continue: token }) };
+      try {
+        return await client.list(kind, limit === 1 ? options : { ...options, maxBytes: maxPageBytes });
+      } catch (error) {
+        if (!(error instanceof ResponseTooLargeError)) throw error;
+        limit = Math.max(1, Math.floor(limit / 4));
+      }
+    }
+  };
+  for (let next: Promise<List<T>> | undefined = page(undefined); next !== undefined; ) {
+    const current: List<T> = await next;
+    const token = current.metadata.continue;
+    next = token ? page(token) : undefined;
+    // The consumer may throw meanwhile, or stop.
+    next?.catch(() => {});
+    yield current;
+  }
+}
