@@ -11,6 +11,7 @@ import {
   creations,
   keyNamed,
   namesOf,
+  operator,
   removals,
   restartOperator,
   settled,
@@ -53,24 +54,33 @@ test('pods are made and adopted that together are larger than the heap', async (
     replicas,
     template: { spec: { schedulerName: 'none', containers: [{ name: 'a', image: 'a', env }] } },
   };
-  const small = await OperatorProcess.start(cluster.kubeconfig, {
-    CONTROLLERS: 'podSet',
-    NODE_OPTIONS: '--max-old-space-size=96',
-    WATCH_NAMESPACES: key.namespace,
-  });
-  try {
+  const withOperator = async (act: () => Promise<void>): Promise<void> => {
+    const small = await OperatorProcess.start(cluster.kubeconfig, {
+      CONTROLLERS: 'podSet',
+      NODE_OPTIONS: '--max-old-space-size=96',
+      WATCH_NAMESPACES: key.namespace,
+    });
+    try {
+      await act();
+    } finally {
+      // Fails if it had crashed.
+      await small.stop();
+    }
+  };
+  await operator.stop();
+  await withOperator(async () => {
     await apply(key, spec);
     await settled(key, replicas);
-    await cluster.client.delete(PodSet, key, { propagationPolicy: 'Orphan' });
-    const owned = async () => (await active(key.namespace)).filter((pod) => controllerOf(pod));
-    await eventually('they are orphans', async () => (await owned()).length === 0);
-    const isGone = () => cluster.client.getMetadata(PodSet, key).then(() => false, isNotFound);
-    await eventually('the PodSet is gone', isGone);
-    await apply(key, spec);
+  });
+  const owned = async () => (await active(key.namespace)).filter((pod) => controllerOf(pod));
+  await cluster.client.delete(PodSet, key, { propagationPolicy: 'Orphan' });
+  const isGone = () => cluster.client.getMetadata(PodSet, key).then(() => false, isNotFound);
+  await eventually('the PodSet is gone', isGone);
+  expect(await owned()).toEqual([]);
+  await apply(key, spec);
+  await withOperator(async () => {
     await settled(key, replicas);
     expect(await owned()).toHaveLength(replicas);
-  } finally {
-    // Fails if it had crashed.
-    await small.stop();
-  }
+  });
+  await restartOperator();
 });
