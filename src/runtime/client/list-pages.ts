@@ -15,7 +15,10 @@ const maxPageBytes = 4 * 1024 * 1024;
  * @throws like {@link Client.list}; ApiError with `isExpired` if the server no longer has the version, after some minutes.
  *
  * @example
- * for await (const { items } of listPages(client, Pod, { namespace })) names.push(...items.map(({ metadata }) => metadata.name));
+ * let restarts = 0;
+ * for await (const { items } of listPages(client, Pod)) {
+ *   for (const { status } of items) restarts += status?.containerStatuses?.[0]?.restartCount ?? 0;
+ * }
  */
 export async function* listPages<T extends KubeObject>(
   client: Pick<Client, 'list'>,

@@ -45,7 +45,7 @@ function declaredIn(file: string): readonly Exported[] {
 function isDocumented({ name, file }: Exported): boolean {
   const lines = readFileSync(file, 'utf8').split('\n');
   const declaration = new RegExp(
-    `^export (?:abstract |async )*(?:class|const|function|interface|type) ${name.replaceAll('$', '\\$')}\\b`,
+    `^export (?:abstract |async )*(?:class|const|function\\*?|interface|type) ${name.replaceAll('$', '\\$')}\\b`,
   );
   const at = lines.findIndex((line) => declaration.test(line));
   if (at === -1) throw new Error(`${relative(runtime, file)} does not declare ${name}`);
