@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo, kinds } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
@@ -8,27 +6,23 @@ import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
-import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
-import { TestCluster } from '../../testkit/test-cluster.ts';
+import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { originalEchoCrd } from './environment/original-crds.ts';
+import { OwnServer } from './environment/own-server.ts';
 
-let folder: string;
-let controlPlane: ControlPlane;
+let server: OwnServer;
 let cluster: TestCluster;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'apply-crds-'));
-  controlPlane = await startControlPlane(folder, []);
-  cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
+  server = await OwnServer.start();
+  cluster = server.cluster;
 });
 
 afterAll(async () => {
-  await cluster?.disconnect();
-  await controlPlane?.stop();
-  await rm(folder, { recursive: true, force: true });
+  await server?.[Symbol.asyncDispose]();
 });
 
 const applyCrds = () => operatorCommand(['apply-crds'], { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' });

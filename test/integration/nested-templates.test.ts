@@ -1,34 +1,28 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
 import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
-import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { TestCluster } from '../../testkit/test-cluster.ts';
+import type { TestCluster } from '../../testkit/test-cluster.ts';
+import { OwnServer } from './environment/own-server.ts';
 import { RawRequests } from './environment/raw-requests.ts';
 
-let folder: string;
-let controlPlane: ControlPlane;
+let server: OwnServer;
 let cluster: TestCluster;
 let raw: RawRequests;
 
 // An API server of its own: an object that cannot be read would stay for all tests.
 beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'nested-'));
-  controlPlane = await startControlPlane(folder, []);
-  cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
+  server = await OwnServer.start();
+  cluster = server.cluster;
   raw = await RawRequests.connect(cluster.kubeconfig);
   await cluster.client.apply(CustomResourceDefinition, definitionOf(PodSet, 'dev'), { force: true });
 });
 
 afterAll(async () => {
   raw?.[Symbol.dispose]();
-  await cluster?.disconnect();
-  await controlPlane?.stop();
-  await rm(folder, { recursive: true, force: true });
+  await server?.[Symbol.asyncDispose]();
 });
 
 /** A PodSet whose template has maps in maps, so many levels deep. The API server decodes up to 10,000 levels. */

@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { kinds } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
@@ -7,34 +5,30 @@ import { collectionPath, objectPath } from '../../src/runtime/client/resource-pa
 import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { type CustomKind, findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
-import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
-import { TestCluster } from '../../testkit/test-cluster.ts';
+import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { isOldestKubernetes } from '../../testkit/test-environment.ts';
 import { mutatedSubjects } from './environment/mutated-subjects.ts';
+import { OwnServer } from './environment/own-server.ts';
 import { RawRequests, type RawResponse } from './environment/raw-requests.ts';
 import { aboveBounds, type BoundedSchema, withoutBounds, worstObjects } from './environment/worst-values.ts';
 
 type Reporting = KubeObject & { readonly status?: StandardStatus };
 
-let folder: string;
-let controlPlane: ControlPlane;
+let server: OwnServer;
 let cluster: TestCluster;
 let raw: RawRequests;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'bounds-'));
-  controlPlane = await startControlPlane(folder, []);
-  cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
+  server = await OwnServer.start();
+  cluster = server.cluster;
   raw = await RawRequests.connect(cluster.kubeconfig);
 });
 
 afterAll(async () => {
   raw?.[Symbol.dispose]();
-  await cluster?.disconnect();
-  await controlPlane?.stop();
-  await rm(folder, { recursive: true, force: true });
+  await server?.[Symbol.asyncDispose]();
 });
 
 /** Applies the definitions, and waits until the API server serves them. */

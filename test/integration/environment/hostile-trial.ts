@@ -1,13 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Echo, kinds } from '../../../src/api/index.ts';
 import { definitionOf } from '../../../src/crds.ts';
 import { objectPath } from '../../../src/runtime/client/resource-path.ts';
 import type { Kind } from '../../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
-import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { TestCluster } from '../../../testkit/test-cluster.ts';
+import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import {
   cachedKinds,
   type HostileObject,
@@ -20,6 +18,7 @@ import {
 } from './hostile-objects.ts';
 import { type Measured, MeasuredOperator, StuckError } from './measured-operator.ts';
 import { OutsidePrograms } from './outside-systems.ts';
+import { OwnServer } from './own-server.ts';
 import { sampleOf } from './perturbation-sample.ts';
 import { RawRequests } from './raw-requests.ts';
 import { withoutBounds } from './worst-values.ts';
@@ -108,12 +107,7 @@ export class HostileTrial implements AsyncDisposable {
 
   static async start(): Promise<HostileTrial> {
     await using resources = new AsyncDisposableStack();
-    const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'hostile-'));
-    resources.defer(() => rm(folder, { recursive: true, force: true }));
-    const controlPlane: ControlPlane = await startControlPlane(folder, []);
-    resources.defer(() => controlPlane.stop());
-    const cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
-    resources.defer(() => cluster.disconnect());
+    const { cluster, folder } = resources.use(await OwnServer.start());
     const raw = resources.use(await RawRequests.connect(cluster.kubeconfig));
     const outside = resources.use(await OutsidePrograms.start(join(folder, 'outside')));
     await applyDefinitions(cluster, withoutBounds);
