@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { limits, Pet, petFinalizer } from '../../api/index.ts';
+import { listPages } from '../../runtime/client/index.ts';
 import {
   type CleanedUp,
   currentReady,
@@ -29,7 +30,16 @@ import { refusedOutcome } from '../refusal.ts';
 import { failureOf, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
-import { InvalidPetError, isAlike, isStored, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
+import {
+  type Intent,
+  InvalidPetError,
+  isAlike,
+  isStored,
+  recordedIntent,
+  type StorePet,
+  tripleOf,
+  wantedPet,
+} from './store-pet.ts';
 
 /** The reasons of `Ready` of a Pet. */
 export const petReasons = defineReasons({
@@ -72,9 +82,6 @@ export const petReasons = defineReasons({
 
 type Status = NonNullable<Pet['status']>;
 type PetOutcome = Outcome<ReasonOf<typeof petReasons>, Pet>;
-
-/** A request to add a pet, as the status records it before the request is sent. */
-type Intent = NonNullable<Status['intent']>;
 
 /** Options of {@link PetReconciler}. */
 export interface PetReconcilerOptions {
@@ -212,7 +219,8 @@ export class PetReconciler {
     const problem = specProblem(Pet, record.pet);
     if (problem !== undefined) throw new InvalidPetError(problem);
     const wanted = wantedPet(record.pet.spec);
-    const { intent } = record.pet.status ?? {};
+    const intent = recordedIntent(record.pet);
+    if (intent === undefined && record.pet.status?.intent !== undefined) await record.write({ intent: null });
     if (intent !== undefined) {
       await this.#settle(record, intent, signal, (id) => record.write({ id, intent: null })).catch((error: unknown) => {
         // Ignore the refusal of a pet that the spec no longer asks for.
@@ -315,7 +323,7 @@ export class PetReconciler {
       if (added !== undefined) return onFound(added);
       const present = new Set(intent.present);
       const free = alike.filter((id) => !present.has(id));
-      const own = free.length === 0 ? undefined : ownPet(free, await otherPets(record, namespaces));
+      const own = free.length === 0 ? undefined : await ownPet(free, record, namespaces);
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
       if (waitMs <= 0) return;
@@ -328,7 +336,8 @@ export class PetReconciler {
   async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<CleanedUp> {
     const { circuit, store, inventory } = this.#options;
     const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
-    const { id, intent } = record.pet.status ?? {};
+    const { id } = record.pet.status ?? {};
+    const intent = recordedIntent(record.pet);
     try {
       // Do not write the id to the status: the finalizer is removed from the object as it was read.
       if (intent !== undefined) await this.#settle(record, intent, signal, remove);
@@ -360,39 +369,32 @@ function withDeletion({ metadata, status }: Pet, message: string): string {
   return `the deletion waits until ${status?.id === undefined ? 'a pet that may have been added' : `pet ${status.id}`} is deleted from the store: ${message}`;
 }
 
-const pageSize = 500;
-
-/** Statuses of other Pets, read from the API server, because the cache may not have observed the last one that another process wrote. */
-async function otherPets(
-  { client, pet: { metadata } }: PetRecord,
-  namespaces: readonly string[] | undefined,
-): Promise<readonly Status[]> {
-  const statuses: Status[] = [];
-  for (const scope of namespaces?.map((namespace) => ({ namespace })) ?? [{}]) {
-    for (let next: string | undefined = ''; next !== undefined; ) {
-      const page: Awaited<ReturnType<typeof client.list<Pet>>> = await client.list(Pet, {
-        ...scope,
-        limit: pageSize,
-        ...(next !== '' && { continue: next }),
-      });
-      for (const { metadata: other, status } of page.items) {
-        if (status !== undefined && other.uid !== metadata.uid) statuses.push(status);
-      }
-      next = page.metadata.continue || undefined;
-    }
-  }
-  return statuses;
-}
-
 /**
  * Chooses the pet of a Pet whose response was lost, among the pets that did not exist before its request. Never chooses a pet whose id
  * another Pet has: the deletion of that Pet would delete this pet. Other Pets whose responses were lost choose later. A pet that was there
  * before their requests is not for them, and would belong to nobody. Therefore this Pet takes the pet that most others must not take.
+ *
+ * Reads the other Pets from the API server, because the cache may not have observed the last status that another process wrote.
  */
-function ownPet(free: readonly string[], others: readonly Status[]): string | undefined {
-  const taken = new Set(others.map(({ id }) => id));
-  const refusals = new Map<string, number>();
-  for (const id of others.flatMap(({ intent }) => intent?.present ?? [])) refusals.set(id, (refusals.get(id) ?? 0) + 1);
-  const candidates = free.filter((id) => !taken.has(id)).sort();
-  return candidates.toSorted((one, other) => (refusals.get(other) ?? 0) - (refusals.get(one) ?? 0))[0];
+async function ownPet(
+  free: readonly string[],
+  { client, pet: { metadata } }: PetRecord,
+  namespaces: readonly string[] | undefined,
+): Promise<string | undefined> {
+  const refusals = new Map(free.toSorted().map((id) => [id, 0]));
+  const taken = new Set<string | undefined>();
+  for (const scope of namespaces?.map((namespace) => ({ namespace })) ?? [{}]) {
+    for await (const { items } of listPages(client, Pet, scope)) {
+      for (const { metadata: other, status } of items) {
+        if (other.uid === metadata.uid) continue;
+        taken.add(status?.id);
+        for (const id of status?.intent?.present ?? []) {
+          const count = refusals.get(id);
+          if (count !== undefined) refusals.set(id, count + 1);
+        }
+      }
+    }
+  }
+  const candidates = [...refusals].filter(([id]) => !taken.has(id));
+  return candidates.sort(([, one], [, other]) => other - one)[0]?.[0];
 }

@@ -43,6 +43,24 @@ function dayInUtc(birthday: string): string {
   );
 }
 
+/** A request to add a pet, as the status records it before the request is sent. */
+export type Intent = NonNullable<NonNullable<Pet['status']>['intent']>;
+
+/** A header can carry it; the operator writes UUIDs. */
+const requestIdPattern = /^[!-~]{1,64}$/;
+
+/**
+ * The request that the status records. Undefined also if it is one that the operator cannot have sent: others may write a status, and no
+ * message can carry a birthday such as 9999-99-99.
+ */
+export function recordedIntent({ status }: Pet): Intent | undefined {
+  const { intent } = status ?? {};
+  if (intent === undefined) return undefined;
+  const { birthday, requestId, since } = intent;
+  const wasSent = dayFromText(birthday) !== undefined && requestIdPattern.test(requestId);
+  return wasSent && !Number.isNaN(Date.parse(since)) ? intent : undefined;
+}
+
 /** Whether two pets have the same name, type and birthday. */
 export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one) === tripleOf(other);
 

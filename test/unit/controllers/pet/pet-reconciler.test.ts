@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
@@ -5,6 +6,7 @@ import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { failureOf, outageOf, RefusedError } from '../../../../src/controllers/pet/errors.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
 import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
+import type { StorePet } from '../../../../src/controllers/pet/store-pet.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
@@ -20,6 +22,8 @@ const key = { namespace: 'default', name: 'thor' };
 
 let pet: Pet;
 let statusWrites: object[];
+/** As they were written last. */
+let finalizers: unknown;
 let reconciler: PetReconciler;
 let inventory: Inventory;
 let told: string[];
@@ -27,6 +31,8 @@ let told: string[];
 let onStatusWrite: () => void;
 /** Called after a write of the status: an error loses the answer. */
 let afterStatusWrite: () => void;
+/** Called for a pet that is searched for, or added with a request id. */
+let onSend: (sent: StorePet, requestId?: string) => void;
 /** What the store answers to AddPets. */
 let onAdd: (timeoutMs?: number) => Promise<string>;
 /** What the store answers to UpdatePets: whether it has the pet. */
@@ -40,9 +46,15 @@ const client = {
   mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
     onStatusWrite();
     statusWrites.push(patch);
-    const status = Object.entries({ ...pet.status, ...patch }).filter(([, value]) => value !== null);
+    const intent = patch.intent && { ...pet.status?.intent, ...patch.intent };
+    const merged = { ...pet.status, ...patch, ...(intent !== undefined && { intent }) };
+    const status = Object.entries(merged).filter(([, value]) => value !== null);
     pet = { ...pet, status: Object.fromEntries(status) };
     afterStatusWrite();
+    return pet;
+  },
+  patch: async (_: unknown, __: unknown, { body }: { readonly body: readonly { readonly value: unknown }[] }) => {
+    finalizers = body.at(-1)?.value;
     return pet;
   },
 } as unknown as Client;
@@ -59,6 +71,7 @@ beforeEach(() => {
   told = [];
   onStatusWrite = () => {};
   afterStatusWrite = () => {};
+  onSend = () => {};
   onUpdate = async () => true;
   elapsedMs = 0;
   remembersRequests = true;
@@ -85,10 +98,16 @@ beforeEach(() => {
       get remembersRequests() {
         return remembersRequests;
       },
-      add: (_, __, ___, addTimeoutMs) => onAdd(addTimeoutMs),
+      add: async (added, requestId, _, addTimeoutMs) => {
+        onSend(added, requestId);
+        return onAdd(addTimeoutMs);
+      },
       update: () => onUpdate(),
       delete: async () => {},
-      find: async () => [],
+      find: async (searched) => {
+        onSend(searched, undefined);
+        return [];
+      },
     },
   });
   pet = {
@@ -217,6 +236,48 @@ test('an intent that a process with a fast clock wrote delays the pet only for t
   now = new Date(now.getTime() + 500);
   expect(await reconcile()).toEqual({ type: 'done' });
   expect(pet.status?.id).toBe('pet-1');
+});
+
+describe.each<[string, object]>([
+  ['a day that does not exist', { birthday: '9999-99-99' }],
+  ['the year 0', { birthday: '0000-00-00' }],
+  ['a request id of two lines', { requestId: 'a\r\nb: c' }],
+  ['a request id that no header can carry', { requestId: '世界' }],
+  ['no request id', { requestId: '' }],
+  ['a time that is none', { since: 'yesterday' }],
+])('an intent that the operator cannot have written, with %s,', (_, rest) => {
+  const possible = { name: 'Thor', type: 'dog', birthday: '2021-04-01', requestId: 'r', since: '2026-01-01T00:00:00Z' };
+  const intent = { ...possible, ...rest } as NonNullable<NonNullable<Pet['status']>['intent']>;
+
+  beforeEach(() => {
+    onAdd = async () => 'pet-1';
+    onSend = ({ birthday }, requestId) => {
+      expect(birthday).toBe('2021-04-01');
+      expect(requestId ?? randomUUID()).toMatch(/^[0-9a-f-]{36}$/);
+    };
+  });
+
+  test('is replaced by one that the store can get', async () => {
+    pet = { ...pet, status: { intent } };
+    expect(await reconcile()).toEqual({ type: 'done' });
+    expect(pet.status?.id).toBe('pet-1');
+    expect(pet.status).not.toHaveProperty('intent');
+  });
+
+  test('is removed from a Pet that has its pet', async () => {
+    await reconcile();
+    pet = { ...pet, status: { ...pet.status, intent } };
+    expect(await reconcile()).toEqual({ type: 'done' });
+    expect(pet.status?.id).toBe('pet-1');
+    expect(pet.status).not.toHaveProperty('intent');
+  });
+
+  test('does not delay a deletion', async () => {
+    const deletionTimestamp = '2026-01-01T00:00:00Z';
+    pet = { ...pet, metadata: { ...pet.metadata, deletionTimestamp }, status: { intent } };
+    expect(await reconcile()).toEqual({ type: 'done' });
+    expect(finalizers).toEqual([]);
+  });
 });
 
 describe('an Event', () => {
