@@ -41,6 +41,10 @@ export function failureOf(error: unknown): StoreFailure | undefined {
   return error.code === Code.Internal && error.cause !== undefined ? 'down' : failures[error.code];
 }
 
+/** Whether the store knows the request id from a request with other content. */
+export const isRequestIdTaken = (error: unknown): boolean =>
+  error instanceof ConnectError && error.code === Code.AlreadyExists;
+
 /** The reason of `Ready` if an error means that the store cannot be used for any pet. Otherwise undefined. */
 export function outageOf(error: unknown): 'PetStoreUnavailable' | 'PetStoreFailed' | undefined {
   const failure = failureOf(error);

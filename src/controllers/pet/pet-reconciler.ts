@@ -27,7 +27,7 @@ import {
 } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
 import { refusedOutcome } from '../refusal.ts';
-import { failureOf, RefusedError } from './errors.ts';
+import { failureOf, isRequestIdTaken, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
 import {
@@ -35,6 +35,7 @@ import {
   InvalidPetError,
   isAlike,
   isStored,
+  recordedId,
   recordedIntent,
   type StorePet,
   tripleOf,
@@ -178,6 +179,8 @@ export class PetReconciler {
   async #attempt<R>(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<R>): Promise<R | Result> {
     const record = new PetRecord(pet, context.client);
     try {
+      // First of all: a server that validates the whole object refuses other writes while the status has an invalid member.
+      if (pet.status?.intent !== undefined && recordedIntent(pet) === undefined) await record.write({ intent: null });
       return await work(record);
     } catch (error) {
       context.signal.throwIfAborted();
@@ -220,14 +223,13 @@ export class PetReconciler {
     if (problem !== undefined) throw new InvalidPetError(problem);
     const wanted = wantedPet(record.pet.spec);
     const intent = recordedIntent(record.pet);
-    if (intent === undefined && record.pet.status?.intent !== undefined) await record.write({ intent: null });
     if (intent !== undefined) {
       await this.#settle(record, intent, signal, (id) => record.write({ id, intent: null })).catch((error: unknown) => {
         // Ignore the refusal of a pet that the spec no longer asks for.
         if (!(error instanceof RefusedError) || isAlike(intent, wanted)) throw error;
       });
     }
-    const { id } = record.pet.status ?? {};
+    const id = recordedId(record.pet);
     if (id === undefined) return this.#add(record, wanted, context);
     const { circuit, store, inventory } = this.#options;
     const deviation = inventory.deviation(id);
@@ -253,7 +255,7 @@ export class PetReconciler {
         const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
-        const { id: lost } = record.pet.status ?? {};
+        const lost = recordedId(record.pet);
         await record.write({ id: null, intent, ...this.#adding(record.pet) });
         if (lost !== undefined) {
           const note = `pet ${lost} is no longer in the store: adding it again`;
@@ -336,14 +338,14 @@ export class PetReconciler {
   async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<CleanedUp> {
     const { circuit, store, inventory } = this.#options;
     const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
-    const { id } = record.pet.status ?? {};
+    const id = recordedId(record.pet);
     const intent = recordedIntent(record.pet);
     try {
       // Do not write the id to the status: the finalizer is removed from the object as it was read.
       if (intent !== undefined) await this.#settle(record, intent, signal, remove);
     } catch (error) {
-      // The store refuses the pet, so it has not added it.
-      if (!(error instanceof RefusedError)) throw error;
+      // The store refuses the pet, so it has not added it. Or others have changed the intent: no request of this content was sent.
+      if (!(error instanceof RefusedError) && !isRequestIdTaken(error)) throw error;
     }
     if (id === undefined) return cleanedUp;
     await remove(id);

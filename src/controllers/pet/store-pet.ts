@@ -67,5 +67,8 @@ export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one
 /** A key that is equal for pets that are alike. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
 
+/** The id that the status records. Undefined also for an empty one, which no pet has. */
+export const recordedId = ({ status }: Pet): string | undefined => status?.id || undefined;
+
 /** Whether the store has accepted the current spec. */
-export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && currentReady(pet)?.status === 'True';
+export const isStored = (pet: Pet): boolean => recordedId(pet) !== undefined && currentReady(pet)?.status === 'True';

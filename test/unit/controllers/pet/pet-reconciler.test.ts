@@ -280,6 +280,27 @@ describe.each<[string, object]>([
   });
 });
 
+test('an empty id counts as none', async () => {
+  onAdd = async () => 'pet-1';
+  onUpdate = async () => {
+    throw new RefusedError('no pet has an empty id');
+  };
+  pet = { ...pet, status: { id: '' } };
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(pet.status?.id).toBe('pet-1');
+});
+
+test('an intent with the request id of another request does not delay a deletion', async () => {
+  onAdd = async () => {
+    throw new ConnectError('the request id belongs to another request', Code.AlreadyExists);
+  };
+  const since = '2026-01-01T00:00:00Z';
+  const intent = { name: 'Thor', type: 'dog', birthday: '2021-04-01', requestId: 'r', since } as const;
+  pet = { ...pet, metadata: { ...pet.metadata, deletionTimestamp: since }, status: { intent } };
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(finalizers).toEqual([]);
+});
+
 describe('an Event', () => {
   const conflict = new ApiError('PATCH pets/thor/status', 409, { reason: 'Conflict' });
   const failNextStatusWrite = () => {
