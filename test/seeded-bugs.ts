@@ -1,6 +1,6 @@
 /**
  * The program behind `make seeded-bugs`: adds one bug after the other to a copy of the source, and runs plans of the perturbation and
- * mutation kits against it, to show that the kits find bugs.
+ * mutation kits, or properties of the unit tests, against it, to show that these find bugs.
  *
  *     node test/seeded-bugs.ts    tries the bugs whose names begin with BUG, such as `Pet` (default: all)
  *
@@ -58,6 +58,7 @@ class Programs implements AsyncDisposable {
   async run(bug: SeededBug | undefined, plans: Plans): Promise<PlansResult> {
     this.#copies += 1;
     await using copy = await SourceCopy.make(join(this.#folder, `copy-${this.#copies}`), bug);
+    if (plans.properties !== undefined) return runProperties(copy.folder, plans.properties);
     const request: PlansRequest = { ...this.#request, plans };
     const program = join(copy.folder, 'test/seeded-bugs/run-plans.ts');
     const { stdout } = await execa(process.execPath, [program, JSON.stringify(request)], {
@@ -69,6 +70,28 @@ class Programs implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#resources.disposeAsync();
   }
+}
+
+/** Runs unit tests of a copy of the source. */
+async function runProperties(cwd: string, properties: readonly string[]): Promise<PlansResult> {
+  const args = [
+    'run',
+    '--silent',
+    'jest',
+    '--',
+    '--selectProjects',
+    'unit',
+    '--testPathPatterns',
+    properties.join('|'),
+  ];
+  const { failed, stderr } = await execa('npm', args, { cwd, reject: false, timeout: bugTimeoutMs });
+  const message = stderr
+    .split('\n')
+    .find((line) => line.includes('Property failed'))
+    ?.trim();
+  // A copy whose tests could not run has found nothing.
+  if (failed && message === undefined) throw new Error(stderr);
+  return { plans: properties, failures: message === undefined ? [] : [message], foundBy: 'property' };
 }
 
 async function tryBug(programs: Programs, bug: SeededBug): Promise<Tried> {

@@ -11,8 +11,7 @@
  * - **Predicate**: decides whether a delta matters to a controller. See `predicates`.
  * - **Key**: namespace and name of an object. Deltas become keys; a reconciler gets a key, not a delta.
  * - **Work queue**: the keys to reconcile, each at most once. It has priorities, delays and backoff.
- * - **ReadYourWrites**: defers a key until the cache has observed the key's minimums.
- * - **Minimum**: the resourceVersion, or the deletion, that the cache must observe before a key runs again.
+ * - **Overlay**: what responses have shown and the watch has not delivered yet: the store shows it, or that it is gone.
  * - **Controller**: takes keys from its queue; its workers call the reconciler.
  * - **Reconciler**: reads the stores, compares actual and desired state, and acts. Level-based and idempotent.
  * - **Applier**: server-side applies a child, and sends nothing if it does not differ.

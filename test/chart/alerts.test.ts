@@ -207,19 +207,8 @@ describe('an alert fires and resolves', () => {
       {
         ...calm,
         [`controller_stuck_reconciles{${target},controller="pet"}`]: '0x5 2x10 0x20',
-        [`controller_longest_deferral_seconds{${target},controller="pet"}`]: '0x40',
       },
       { '5m': [], '8m': [], '12m': [warning('EchoperatorKeysStuck', { controller: 'pet' })], '20m': [] },
-    ));
-
-  it('EchoperatorKeysStuck: an object waits for the cache', () =>
-    expectAlerts(
-      {
-        ...calm,
-        [`controller_stuck_reconciles{${target},controller="echo"}`]: '0x60',
-        [`controller_longest_deferral_seconds{${target},controller="echo"}`]: '0x5 0+60x20 0x20',
-      },
-      { '10m': [], '20m': [warning('EchoperatorKeysStuck', { controller: 'echo' })], '30m': [] },
     ));
 
   it('EchoperatorCacheStale: lists and watches fail', () =>

@@ -38,8 +38,8 @@ export interface PlansResult {
   readonly foundBy: FoundBy;
 }
 
-/** A run that nothing perturbed, a perturbed one, or a changed property. */
-export type FoundBy = 'undisturbed run' | 'perturbation' | 'mutation';
+/** A run that nothing perturbed, a perturbed one, a changed property of a spec, or a property of the unit tests. */
+export type FoundBy = 'undisturbed run' | 'perturbation' | 'mutation' | 'property';
 
 const log = pino({ level: 'silent' });
 

@@ -3,10 +3,10 @@ import type { SeededBug } from './seeded-bug.ts';
 /** Bugs of the runtime. */
 export const runtimeBugs: readonly SeededBug[] = [
   {
-    name: 'Runtime: a reconcile does not wait until the cache has observed the last writes',
-    file: 'runtime/controller/read-your-writes.ts',
-    find: 'if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;',
-    replace: 'return false;',
+    name: 'Runtime: the cache does not show what a reconcile has written',
+    file: 'runtime/controller/own-writes.ts',
+    find: 'informer.show(object, sent);',
+    replace: '',
     plans: { perturb: ['naive/create write 2'] },
   },
   {
@@ -73,11 +73,9 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: MODIFIED events are lost',
     file: 'runtime/cache/informer.ts',
-    find: `    this.#emit(this.#handlers, this.#store.set(object), 'watch');
-  }`,
-    replace: `    const delta = this.#store.set(object);
-    if (delta?.type !== 'modified') this.#emit(this.#handlers, delta, 'watch');
-  }`,
+    find: 'for (const delta of overlay.observe(event)) {',
+    replace: `for (const delta of overlay.observe(event)) {
+        if (delta.type === 'modified') continue;`,
     plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
   },
   {

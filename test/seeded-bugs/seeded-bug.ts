@@ -1,7 +1,7 @@
 import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** A defect to add to a copy of the source, which the kits of `src/runtime/testing` must find. */
+/** A defect to add to a copy of the source, which the kits of `src/runtime/testing`, or a property of the unit tests, must find. */
 export interface SeededBug {
   /** What is wrong: `PodSet: a deleted pod is not noticed`. */
   readonly name: string;
@@ -20,6 +20,8 @@ export interface Plans {
   readonly perturb?: readonly string[];
   /** Of `make mutate`: `Echo/message`. */
   readonly mutate?: readonly string[];
+  /** Of the unit tests: the files of properties. */
+  readonly properties?: readonly string[];
 }
 
 const repository = join(import.meta.dirname, '../..');
@@ -46,7 +48,8 @@ export class SourceCopy implements AsyncDisposable {
   /** @param bug undefined: without a bug */
   static async make(folder: string, bug: SeededBug | undefined): Promise<SourceCopy> {
     for (const each of folders) await cp(join(repository, each), join(folder, each), { recursive: true });
-    await cp(join(repository, 'package.json'), join(folder, 'package.json'));
+    for (const file of ['package.json', 'jest.config.js', 'tsconfig.json'])
+      await cp(join(repository, file), join(folder, file));
     await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'));
     if (bug !== undefined) await writeFile(join(folder, 'src', bug.file), await textWith(bug));
     return new SourceCopy(folder);

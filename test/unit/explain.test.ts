@@ -138,8 +138,8 @@ describe('explain', () => {
     asked = undefined;
     answer = waitsFor('queued for 1.2 s: resync');
     await eventually('it asks again', async () => asked !== undefined);
-    answer = waitsFor('deferred for 3 ms until its requests are answered');
-    expect((await next).value).toContain('deferred for 3 ms');
+    answer = waitsFor('queued for 3 ms: a source of keys');
+    expect((await next).value).toContain('queued for 3 ms');
     await texts.return();
   });
 

@@ -121,13 +121,12 @@ async function createStatefulSet(
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
   const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
-  // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-  const volume = claims.some((claim) => mustGrow(claim, spec.database.size))
-    ? volumesNotChecked(bookStore, {
-        message: `StatefulSet ${statefulSet.metadata.name} was just created; the next reconcile checks the volumes`,
-      })
-    : volumeOutcome(bookStore, spec, { claims });
-  return { database, volume, statefulSet, claims };
+  if (!claims.some((claim) => mustGrow(claim, spec.database.size))) {
+    return { database, volume: volumeOutcome(bookStore, spec, { claims }), statefulSet, claims };
+  }
+  const message = `StatefulSet ${statefulSet.metadata.name} was just created; the next reconcile checks the volumes`;
+  // Its creation does not enqueue the key.
+  return { database, volume: volumesNotChecked(bookStore, { message }), statefulSet, claims, requeueAfterMs: 0 };
 }
 
 async function updateStatefulSet(

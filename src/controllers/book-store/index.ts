@@ -90,8 +90,7 @@ export function addBookStoreController(
         { predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart) },
       ),
     ],
-    // Excludes the controller's own status writes: they would enqueue the key at once, without backoff, after a refusal.
-    predicate: predicates.generationChanged,
+    predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

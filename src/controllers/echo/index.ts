@@ -50,10 +50,7 @@ export function addEchoController(
   });
   manager.controller(Echo, {
     watches: [jobWatch, podProblems],
-    // Not `generationChanged`: the reconcile reads `status.completedGeneration`, and corrects a status that another client changed.
     predicate: predicates.ignoringConditionMessages,
-    // The reconcile takes the Job from the response, and the watches find an Echo by its name.
-    ignoresOwnWrites: true,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

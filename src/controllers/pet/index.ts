@@ -90,8 +90,7 @@ export function addPetController(
   });
   manager.controller(Pet, {
     sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
-    // Excludes the status, which this controller writes.
-    predicate: predicates.generationChanged,
+    predicate: predicates.ignoringConditionMessages,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -39,8 +39,7 @@ export function addPodSetController(
   manager.controller(PodSet, {
     owns: [Pod],
     watches: [orphans],
-    // Only a new generation enqueues the key. Otherwise the status write after a refusal would retry it at once, without backoff.
-    predicate: predicates.generationChanged,
+    predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,
     statusDebounceMs,

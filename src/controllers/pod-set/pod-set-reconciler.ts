@@ -99,8 +99,8 @@ export interface PodSetReconcilerOptions {
 }
 
 /**
- * Keeps the number of pods that a PodSet asks for, of its template. A reconcile of a key begins only after the cache has observed the
- * writes of the previous one. Therefore no reconcile creates or deletes too many pods, except after a change of leader.
+ * Keeps the number of pods that a PodSet asks for, of its template. The cache shows the pods that a reconcile has created and deleted
+ * before the next one begins. Therefore no reconcile creates or deletes too many pods, except after a change of leader.
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;
@@ -145,11 +145,12 @@ export class PodSetReconciler {
     failures.push(...scaling.failures);
     this.#recordEvent(set, 'PodsMade', scaling.created, context);
     this.#recordEvent(set, 'PodsRemoved', scaling.deleted, context);
-    const { active, pause } = scaling;
+    const { active, pause, isIncomplete } = scaling;
     return {
       ...(blockedReason(failures, pause) ?? readinessOf(set, active)),
       status: statusOf(set, active),
-      requeueAfterMs: pause?.leftMs,
+      // The pods that this reconcile has created do not enqueue the key.
+      requeueAfterMs: pause?.leftMs ?? (isIncomplete ? 0 : undefined),
       // The status reports only refusals, so another error is returned first: it is logged.
       error: (failures.find(({ error }) => !isRefusal(error)) ?? failures[0])?.error,
     };

@@ -69,6 +69,8 @@ export class Scaling {
   readonly failures: Failure[] = [];
   /** Set while no pod is created: why, and for how many milliseconds. */
   pause: { readonly message: string; readonly leftMs: number } | undefined;
+  /** Whether more pods are missing than one step creates. */
+  isIncomplete = false;
   readonly #options: ScalingOptions;
   readonly #hash: string;
   /** Whether a deletion of the pod by an earlier step had no answer. */
@@ -108,6 +110,7 @@ export class Scaling {
   async #create(missing: number): Promise<void> {
     const { set, state } = this.#options;
     if (this.#isPaused()) return;
+    this.isIncomplete = missing > burst;
     const names = podNames(set, Math.min(missing, burst), state.namesToReuse, this.#isTaken);
     const { results, failures } = await slowStart(names, (name) => this.#createPod(name));
     this.created.push(...results);

@@ -60,8 +60,7 @@ export function addPostgresWriterController(
     missingMs: Math.min(maxMissingMs, resyncEveryMs),
   });
   manager.controller(PostgresWriter, {
-    // Excludes the status, which this controller writes. The resync corrects what others change there or in the finalizers.
-    predicate: predicates.generationChanged,
+    predicate: predicates.ignoringConditionMessages,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

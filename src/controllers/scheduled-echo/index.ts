@@ -50,8 +50,6 @@ export function addScheduledEchoController(
   manager.controller(ScheduledEcho, {
     watches: [cronJobWatch, podProblems],
     predicate: predicates.ignoringConditionMessages,
-    // The reconcile takes the CronJob from the response, which has no Jobs yet whose pods could map to no key.
-    ignoresOwnWrites: true,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

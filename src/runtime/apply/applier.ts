@@ -47,7 +47,7 @@ export type ApplyResult<T extends KubeObject> =
 
 /** The client and the store for one child. */
 export interface ApplyChildOptions<T extends KubeObject> {
-  /** The client of the reconcile's context: its writes set minimums, so that `store` shows them to the next reconcile. */
+  /** The client of the reconcile's context: `store` shows its writes. */
   readonly client: Client;
   /** The store of the kind's informer. */
   readonly store: ReadonlyStore<T>;

@@ -6,17 +6,18 @@
  */
 export {
   type AnyInformer,
-  type CacheObserver,
   type CacheStatistics,
-  type Coverage,
   type DeltaHandler,
   type DeltaOrigin,
   type FieldOwner,
   Informer,
   type InformerOptions,
+  type SentRequest,
   type Unavailability,
+  type Writer,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
-export type { ReflectorOptions, ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
+export type { Sent } from './overlay.ts';
+export type { ReflectorOptions } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
 export { type Delta, type ReadonlyStore, type ReplaceOptions, Store, type StoreOptions } from './store.ts';

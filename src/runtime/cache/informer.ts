@@ -5,31 +5,55 @@ import {
   type KubeObject,
   keyOf,
   keyString,
+  type ObjectKey,
   resourceName,
   UnreadableObjectError,
   unreadableMembersOf,
 } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { requireTimerMs } from '../queue/timer-ms.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
-import {
-  Reflector,
-  type ReflectorOptions,
-  type ReflectorProgress,
-  type ReflectorTarget,
-  type ReplaceWatchOptions,
-  type WatchReplacement,
-} from './reflector.ts';
-import { compareResourceVersions } from './resource-version.ts';
+import { Overlay, type Sent } from './overlay.ts';
+import { Reflector, type ReflectorOptions, type ReflectorProgress, type ReflectorTarget } from './reflector.ts';
 import { Scope, type ScopeOptions } from './scope.ts';
-import { share } from './sharing.ts';
+import { copy, share } from './sharing.ts';
 import { type Delta, type ReadonlyStore, Store } from './store.ts';
+import { Watchdog } from './watchdog.ts';
 
-/** Where a change was observed: in a list (the first, or a relist that found a missed change) or in a watch. */
-export type DeltaOrigin = 'list' | 'watch';
+/**
+ * Where a change was observed: in a list (the first, or a relist that found a missed change), in a watch, or in the response to a request
+ * of a reconcile.
+ */
+export type DeltaOrigin = 'list' | 'watch' | 'response';
 
-/** Called for every change, in order, after the store has applied it. Synchronous. If it throws, it misses that change. */
-export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: DeltaOrigin) => void;
+/** The key whose reconcile sent a request. */
+export interface Writer {
+  /** Identifies the controller. */
+  readonly controller: object;
+  readonly key: string;
+}
+
+/** A request of a reconcile about one object. */
+export interface SentRequest extends Sent {
+  /**
+   * Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent.
+   *
+   * @param isApplied the object has one field manager, which has applied it
+   */
+  readonly writerOf: (delta: Delta<KubeObject>, isApplied: boolean) => Writer | undefined;
+}
+
+/**
+ * Called for every change, in order, after the store has applied it. Synchronous. If it throws, it misses that change.
+ *
+ * @param writer present if the change is nothing but what the reconcile of this key has sent
+ */
+export type DeltaHandler<T extends KubeObject> = (
+  delta: Delta<T>,
+  origin: DeltaOrigin,
+  writer: Writer | undefined,
+) => void;
 
 /** The members of an informer that do not depend on its objects' type. */
 export type AnyInformer = Pick<
@@ -38,48 +62,19 @@ export type AnyInformer = Pick<
   | 'namespaces'
   | 'store'
   | 'run'
-  | 'observe'
+  | 'onUnavailable'
   | 'synced'
   | 'hasSynced'
   | 'hasReached'
-  | 'coverage'
-  | 'replaceWatch'
   | 'isDefective'
-  | 'unavailableForMs'
   | 'missingPermission'
   | 'failingForMs'
+  | 'sent'
+  | 'show'
+  | 'hide'
+  | 'isOvertaken'
+  | 'answered'
 >;
-
-/**
- * Observes the progress of a cache, after its handlers. `namespace` is undefined unless the informer is limited to some.
- *
- * An error of `progressed` or `listed` counts as a failed watch or list. An error of `reset` is only logged.
- */
-export interface CacheObserver {
-  /** The store may hold a newer resourceVersion. */
-  readonly progressed: (namespace: string | undefined) => void;
-  /**
-   * The store holds a complete list. An object that was created and deleted since the previous watch caused no event.
-   *
-   * @param startedAtMs when the list was requested, by `performance.now`.
-   */
-  readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
-  /**
-   * The cache may never reach resourceVersions of earlier responses. Causes: etcd was restored from a backup, the informer stopped, or the
-   * kind is unavailable and optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
-   */
-  readonly reset: (namespace: string | undefined) => void;
-}
-
-/**
- * Whether an informer observes a write.
- *
- * - `watched`: the watch will deliver it. The object is in scope, or the store holds it and will see it leave the scope.
- * - `unlisted`: only the next list shows what was written. The object is in scope, but the informer does not run, has not listed, or the
- *   optional kind is unavailable.
- * - `outOfScope`: neither.
- */
-export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
 
 /** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
 export interface CacheStatistics {
@@ -90,6 +85,8 @@ export interface CacheStatistics {
   readonly lists: number;
   readonly failedLists: number;
   readonly failedWatches: number;
+  /** Watches that were replaced because they were silent while responses waited for their events. */
+  readonly replacedWatches: number;
   /**
    * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run, and
    * while an optional kind is unavailable.
@@ -122,7 +119,7 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /**
    * The kind may be unavailable. Meanwhile the informer counts as synced. It keeps the
    * objects that it has (none, if it was never listed), and retries at least once a minute. Default false: the informer syncs when the
-   * kind can be listed. If it is unavailable later, the manager is not ready, and keys wait up to five minutes for their writes.
+   * kind can be listed. If it is unavailable later, the manager is not ready.
    */
   readonly optional?: boolean;
   /**
@@ -131,6 +128,11 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
    * its key. Default true.
    */
   readonly delaysStart?: boolean;
+  /**
+   * How long a watch may be silent while the store shows a response that it has not delivered, in milliseconds, before it is replaced.
+   * Default 10,000.
+   */
+  readonly silentWatchTimeoutMs?: number;
 }
 
 /**
@@ -148,22 +150,27 @@ export class Informer<T extends KubeObject> {
   readonly #partitions: ReadonlyMap<string, Partition<T>>;
   /** Copied on write: a running loop iterates over an unchanged list. */
   #handlers: readonly Registration<T>[] = [];
-  #observers: readonly CacheObserver[] = [];
+  readonly #unavailableListeners: (() => void)[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #isRunning = false;
   /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
+  /** By `keyString`: the requests in flight about an object. */
+  readonly #requests = new Map<string, readonly SentRequest[]>();
+  /** Of the objects with requests in flight, those that have one field manager, which has applied them. */
+  readonly #applied = new WeakSet<KubeObject>();
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
   #shareReference: T | undefined;
 
-  /** @throws RangeError for an empty list of namespaces. */
+  /** @throws RangeError for an empty list of namespaces, and for a timeout that is not positive or too long for a timer. */
   constructor(options: { readonly client: Client; readonly kind: Kind<T>; readonly log: Logger } & InformerOptions<T>) {
     const { kind, log, namespaces } = options;
     if (namespaces?.length === 0)
       throw new RangeError(
         `namespaces of ${resourceName(kind)} must not be empty, is []: leave it out for all namespaces`,
       );
+    requireTimerMs('silentWatchTimeoutMs', options.silentWatchTimeoutMs);
     this.kind = kind;
     this.namespaces = namespaces;
     this.#options = options;
@@ -216,6 +223,7 @@ export class Informer<T extends KubeObject> {
       lists: total(({ lists }) => lists),
       failedLists: total(({ failedLists }) => failedLists),
       failedWatches: total(({ failedWatches }) => failedWatches),
+      replacedWatches: [...this.#partitions.values()].reduce((sum, { replacedWatches }) => sum + replacedWatches, 0),
       unconfirmedForMs: confirmed.length === 0 ? undefined : performance.now() - Math.min(...confirmed),
     };
   }
@@ -266,7 +274,7 @@ export class Informer<T extends KubeObject> {
    */
   addHandler(handler: DeltaHandler<T>): () => void {
     const registration: Registration<T> = { handler, isActive: true };
-    for (const object of this.#store.list()) this.#notify(registration, { type: 'added', object }, 'list');
+    for (const object of this.#store.list()) this.#notify(registration, { type: 'added', object }, 'list', undefined);
     this.#handlers = [...this.#handlers, registration];
     return () => {
       registration.isActive = false;
@@ -275,7 +283,7 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Remembers the `managedFields` of each object that a watch delivers, until the handlers have been called.
+   * Remembers the `managedFields` of each object that a watch or a response delivers, until the handlers have been called.
    *
    * @returns a function for handlers: those of a delta's object.
    */
@@ -284,40 +292,53 @@ export class Informer<T extends KubeObject> {
     return (object) => this.#fieldOwners?.get(object) ?? [];
   }
 
-  /**
-   * Adds an observer.
-   *
-   * @returns a function that removes the observer.
-   */
-  observe(observer: CacheObserver): () => void {
-    this.#observers = [...this.#observers, observer];
-    return () => {
-      this.#observers = this.#observers.filter((other) => other !== observer);
-    };
+  /** Calls the listener each time that the server denies a kind that was never listed. */
+  onUnavailable(listener: () => void): void {
+    this.#unavailableListeners.push(listener);
   }
 
   /**
-   * Replaces an open watch that does not deliver expected events; see {@link Reflector.replaceWatch}.
-   *
-   * @param namespace whose watch, if the informer is limited to namespaces.
+   * Call this before a request about an object is sent, pass the result on with its response, and call {@link answered} after that.
+   * Undefined if the object is in none of the informer's namespaces.
    */
-  replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): WatchReplacement {
-    return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? 'noWatch';
+  sent(key: ObjectKey, writerOf: SentRequest['writerOf']): SentRequest | undefined {
+    const partition = this.#partitionOf(key);
+    if (partition === undefined) return undefined;
+    const request = { ...partition.overlay.sent(key), writerOf };
+    const id = keyString(key);
+    this.#requests.set(id, [...(this.#requests.get(id) ?? []), request]);
+    return request;
   }
 
-  /** For how long the kind has been unavailable (in this namespace, if the informer is limited to some), in milliseconds. */
-  unavailableForMs(namespace?: string): number {
-    const { sinceMs } = this.#partitions.get(namespace ?? '')?.unavailability ?? {};
-    return sinceMs === undefined ? 0 : performance.now() - sinceMs;
+  /** The request has a response, or has failed. */
+  answered(key: ObjectKey, request: SentRequest): void {
+    const id = keyString(key);
+    const others = this.#requests.get(id)?.filter((other) => other !== request) ?? [];
+    if (others.length === 0) this.#requests.delete(id);
+    else this.#requests.set(id, others);
   }
 
-  /** Whether the informer observes a write that resulted in this object. */
-  coverage(object: KubeObject): Coverage {
-    const isInScope = this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
-    if (!isInScope) return 'outOfScope';
-    const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    const isListed = this.#isRunning && partition?.resourceVersion !== undefined;
-    return isListed && !(this.#options.optional && partition.unavailability !== undefined) ? 'watched' : 'unlisted';
+  /**
+   * Shows the object of a response in the store until the watch has passed it, and calls the handlers; see {@link Overlay}. The object is
+   * copied.
+   */
+  show(object: T, request: SentRequest): void {
+    const partition = this.#partitionOf(object.metadata);
+    if (partition === undefined) return;
+    const prepare = (whole: T): T => this.#prepare(whole, 'response');
+    this.#responded(partition, partition.overlay.show(object, request, performance.now(), prepare), [request]);
+  }
+
+  /** Hides an object that a response has shown to be gone from the store, and calls the handlers; see {@link Overlay}. */
+  hide(key: ObjectKey, uid: string, sent: Sent): void {
+    const partition = this.#partitionOf(key);
+    if (partition !== undefined)
+      this.#responded(partition, partition.overlay.hide(key, uid, sent, performance.now()), []);
+  }
+
+  /** Whether a list may have hidden what happened to the object of a response; see {@link Overlay.isOvertaken}. */
+  isOvertaken(object: T, sent: Sent): boolean {
+    return this.#partitionOf(object.metadata)?.overlay.isOvertaken(object, sent) ?? false;
   }
 
   /**
@@ -326,10 +347,11 @@ export class Informer<T extends KubeObject> {
    * @param namespace only this one, if the informer is limited to namespaces.
    */
   hasReached(resourceVersion: string, namespace?: string): boolean {
-    if (this.namespaces === undefined) return hasReached(this.#partitions.get(''), resourceVersion);
-    if (namespace !== undefined) return hasReached(this.#partitions.get(namespace), resourceVersion);
-    for (const partition of this.#partitions.values()) if (!hasReached(partition, resourceVersion)) return false;
-    return true;
+    const partitions =
+      this.namespaces === undefined || namespace === undefined
+        ? [...this.#partitions.values()]
+        : [this.#partitions.get(namespace)];
+    return partitions.every((partition) => partition?.overlay.hasReached(resourceVersion) ?? false);
   }
 
   /**
@@ -344,8 +366,15 @@ export class Informer<T extends KubeObject> {
       await Promise.all([...this.#partitions.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
       this.#isRunning = false;
-      this.#reset(undefined);
+      for (const { overlay, watchdog } of this.#partitions.values()) {
+        overlay.ignoreResponses();
+        watchdog.stop();
+      }
     }
+  }
+
+  #partitionOf({ namespace = '' }: ObjectKey): Partition<T> | undefined {
+    return this.#partitions.get(this.namespaces === undefined ? '' : namespace);
   }
 
   #createPartition(
@@ -376,6 +405,8 @@ export class Informer<T extends KubeObject> {
       ...(labelSelector !== undefined && { labelSelector }),
       ...(fieldSelector !== undefined && { fieldSelector }),
     };
+    const overlay = new Overlay(this.#store, namespace, (object: T) => this.#scope.covers(object));
+    const log = namespace === undefined ? this.#log : this.#log.child({ namespace });
     const reflector = new Reflector({
       client,
       kind: this.kind,
@@ -389,7 +420,17 @@ export class Informer<T extends KubeObject> {
     const partition: Partition<T> = {
       namespace,
       reflector,
-      resourceVersion: undefined,
+      overlay,
+      watchdog: new Watchdog({
+        timeoutMs: options.silentWatchTimeoutMs ?? 10_000,
+        isWaiting: () => overlay.isWaiting,
+        replaceWatch: (replacement) => reflector.replaceWatch(replacement),
+        replaced: (isFirst) => {
+          partition.replacedWatches += 1;
+          if (isFirst) log.warn({}, 'the watch has not delivered our own write: replacing the watch');
+        },
+      }),
+      replacedWatches: 0,
       hasSynced: false,
       unavailability: undefined,
       isDefective: false,
@@ -398,14 +439,20 @@ export class Informer<T extends KubeObject> {
   }
 
   #prepare(object: T, origin: DeltaOrigin): T {
-    const fieldOwners = this.#fieldOwners === undefined || origin === 'list' ? undefined : fieldOwnersOf(object);
-    const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
-    if (!isReadable(whole)) return this.#unreadable(whole);
-    const small = this.#transformed(whole);
+    const owners = origin === 'list' ? undefined : fieldOwnersOf(object);
+    // The reconcile has the response too, and may change it. One that cannot be read whole cannot be copied.
+    const whole = origin === 'response' && isReadable(object) ? { ...object } : object;
+    const kept = this.#options.keepManagedFields ? whole : withoutManagedFields(whole);
+    if (!isReadable(kept)) return this.#unreadable(kept);
+    const small = this.#transformed(origin === 'response' ? copy(kept) : kept);
     const known = this.#store.get(small.metadata);
     const prepared = share(small, known !== undefined && isReadable(known) ? known : this.#shareReference);
     this.#shareReference = prepared;
-    if (fieldOwners !== undefined) this.#fieldOwners?.set(prepared, fieldOwners);
+    if (owners !== undefined) {
+      this.#fieldOwners?.set(prepared, owners);
+      if (this.#requests.size > 0 && owners.length === 1 && owners[0]?.operation === 'Apply')
+        this.#applied.add(prepared);
+    }
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
@@ -435,20 +482,26 @@ export class Informer<T extends KubeObject> {
   }
 
   #replace(partition: Partition<T>, objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
-    const { namespace, resourceVersion: last } = partition;
-    const wentBack = last !== undefined && compareResourceVersions(resourceVersion, last) < 0;
     const handlers = this.#handlers;
-    const deltas = this.#store.replace(objects, {
-      ...(namespace !== undefined && { namespace }),
-      trustVersions: !wentBack,
-    });
-    partition.resourceVersion = resourceVersion;
+    const deltas = partition.overlay.replace(objects, resourceVersion, startedAtMs);
+    partition.watchdog.delivered();
     this.#markSynced(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
-    if (wentBack) this.#reset(namespace);
-    for (const { listed } of this.#observers) listed(namespace, startedAtMs);
-    this.#notifyProgressed(namespace);
     if (this.hasSynced) this.#synced.resolve();
+  }
+
+  #responded({ overlay, watchdog }: Partition<T>, deltas: readonly Delta<T>[], requests: readonly SentRequest[]): void {
+    for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, requests));
+    this.#forgetFieldOwners();
+    if (overlay.size > 0 && this.#isRunning) watchdog.start();
+  }
+
+  #writerOf(delta: Delta<T>, requests: readonly SentRequest[]): Writer | undefined {
+    for (const { writerOf } of requests) {
+      const writer = writerOf(delta, this.#applied.has(delta.object));
+      if (writer !== undefined) return writer;
+    }
+    return undefined;
   }
 
   #setUnavailable(partition: Partition<T>, error: ApiError, verb: 'list' | 'watch'): void {
@@ -456,8 +509,7 @@ export class Informer<T extends KubeObject> {
     const before = partition.unavailability;
     const sinceMs = before?.error.code === error.code ? before.sinceMs : lastMs;
     partition.unavailability = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
-    // A kind that is not `optional` and was listed is expected to be available again: observers keep waiting for a while, as after a broken watch.
-    if (this.#options.optional || !partition.hasSynced) this.#reset(partition.namespace);
+    if (!partition.hasSynced) for (const listener of this.#unavailableListeners) listener();
     if (!this.#options.optional) return;
     this.#markSynced(partition);
     if (this.hasSynced) this.#synced.resolve();
@@ -469,37 +521,32 @@ export class Informer<T extends KubeObject> {
     this.#unsynced -= 1;
   }
 
-  #apply(partition: Partition<T>, events: readonly WatchEvent<T>[]): void {
+  #apply({ overlay, watchdog }: Partition<T>, events: readonly WatchEvent<T>[]): void {
+    watchdog.delivered();
     for (const event of events) {
-      partition.resourceVersion = event.object.metadata.resourceVersion;
-      if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
-      else if (event.type !== 'BOOKMARK') this.#set(event.object);
+      for (const delta of overlay.observe(event)) {
+        // The event of a write often overtakes its response.
+        const requests = this.#requests.size === 0 ? undefined : this.#requests.get(keyString(delta.object.metadata));
+        this.#emit(this.#handlers, delta, 'watch', requests && this.#writerOf(delta, requests));
+      }
     }
+    this.#forgetFieldOwners();
+  }
+
+  #forgetFieldOwners(): void {
     // Not `clear`: V8 links the old table of a cleared Map to the new one. A table that was promoted to the old generation would keep the
     // managedFields of all later batches alive until the next major collection.
     if (this.#fieldOwners !== undefined && this.#fieldOwners.size > 0) this.#fieldOwners = new Map();
-    // All of this is synchronous: a key that a handler has enqueued is not dequeued before its minimums are removed.
-    this.#notifyProgressed(partition.namespace);
   }
 
-  #set(object: T): void {
-    const previous = this.#store.get(object.metadata);
-    // The DELETED event was missed. Emit the deletion, so that no handler mistakes the new object for the old one.
-    if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
-      this.#emit(this.#handlers, this.#store.delete(previous), 'watch');
-    }
-    this.#emit(this.#handlers, this.#store.set(object), 'watch');
+  #emit(handlers: readonly Registration<T>[], delta: Delta<T>, origin: DeltaOrigin, writer?: Writer): void {
+    for (const registration of handlers) this.#notify(registration, delta, origin, writer);
   }
 
-  #emit(handlers: readonly Registration<T>[], delta: Delta<T> | undefined, origin: DeltaOrigin): void {
-    if (delta === undefined) return;
-    for (const registration of handlers) this.#notify(registration, delta, origin);
-  }
-
-  #notify(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin): void {
+  #notify(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin, writer: Writer | undefined): void {
     if (!registration.isActive) return;
     try {
-      registration.handler(delta, origin);
+      registration.handler(delta, origin, writer);
     } catch (error) {
       // The store already has the change. Rethrowing would look like a failed watch, and all other handlers would miss the
       // change, since a relist finds no difference.
@@ -507,28 +554,15 @@ export class Informer<T extends KubeObject> {
       this.#log.error(details, 'a handler threw: it has missed a change');
     }
   }
-
-  /** Calls every observer, even if one throws: an error would end the reflector, or fail the run when it stops. */
-  #reset(namespace: string | undefined): void {
-    for (const { reset } of this.#observers) {
-      try {
-        reset(namespace);
-      } catch (error) {
-        this.#log.error({ err: error }, 'an observer threw: it has missed a reset of the cache');
-      }
-    }
-  }
-
-  #notifyProgressed(namespace: string | undefined): void {
-    for (const { progressed } of this.#observers) progressed(namespace);
-  }
 }
 
 /** The reflector of one namespace, or of all, and its progress. */
 interface Partition<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
-  resourceVersion: string | undefined;
+  readonly overlay: Overlay<T>;
+  readonly watchdog: Watchdog;
+  replacedWatches: number;
   /** True once a list is complete, or if the kind is optional and unavailable. */
   hasSynced: boolean;
   unavailability: Unavailability | undefined;
@@ -541,14 +575,11 @@ interface Registration<T extends KubeObject> {
   isActive: boolean;
 }
 
-function hasReached<T extends KubeObject>(partition: Partition<T> | undefined, resourceVersion: string): boolean {
-  const reached = partition?.resourceVersion;
-  return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
-}
-
 /** An entry of `metadata.managedFields`: a field manager, which fields it owns, and when it last wrote one. */
 export interface FieldOwner {
   readonly manager?: string;
+  /** `Apply` or `Update`. */
+  readonly operation?: string;
   /** RFC 3339, in UTC, in whole seconds. */
   readonly time?: string;
   /** Nested: `f:` and a name for each field, down to `{}`. */

@@ -7,3 +7,6 @@ export function compareResourceVersions(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }
+
+/** Whether a resourceVersion can be compared: an aggregated API server may use others. */
+export const isComparable = (version: string): boolean => /^[1-9]\d{0,30}$/.test(version);

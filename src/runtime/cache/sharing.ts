@@ -59,3 +59,20 @@ function shareMembers(value: Members, reference: Members, names: Names): unknown
   if (equal) for (const _ in reference) count -= 1;
   return equal && count === 0 ? reference : value;
 }
+
+/** A copy of a parsed value, so that {@link share} does not change the original. */
+export function copy<T>(value: T): T {
+  return copyValue(value) as T;
+}
+
+function copyValue(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyValue);
+  // Not from entries, so that an object has the hidden class of its literal. `__proto__` would set the prototype.
+  const members: Members = {};
+  for (const [name, member] of Object.entries(value)) {
+    if (name === '__proto__') Object.defineProperty(members, name, { value: copyValue(member), enumerable: true });
+    else members[name] = copyValue(member);
+  }
+  return members;
+}

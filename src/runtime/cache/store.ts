@@ -10,8 +10,8 @@ export type Delta<T extends KubeObject> =
   | { readonly type: 'deleted'; readonly object: T };
 
 /**
- * A read-only view of the store. Objects are shared: do not change them. Iterating `list` or `byNamespace` across an await
- * shows changes made meanwhile; an index returns a snapshot.
+ * A read-only view of the store. Objects are shared: do not change them. What finds several objects returns a snapshot: a reconcile that
+ * creates objects while it iterates must end.
  */
 export interface ReadonlyStore<T extends KubeObject> {
   /** Undefined if the store was made without it. */
@@ -19,9 +19,9 @@ export interface ReadonlyStore<T extends KubeObject> {
   readonly size: number;
   /** @throws TypeError if the key does not fit the kind's scope. */
   get(key: ObjectKey): T | undefined;
-  list(): Iterable<T>;
+  list(): readonly T[];
   /** The objects of one namespace. Cluster-scoped objects are in `''`. */
-  byNamespace(namespace: string): Iterable<T>;
+  byNamespace(namespace: string): readonly T[];
   /** The objects with an owner reference to this uid. The first call builds the index. */
   byOwner(uid: string): Iterable<T>;
   /**
@@ -85,12 +85,14 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
     return object;
   }
 
-  *list(): Generator<T, void, undefined> {
-    for (const objects of this.#namespaces.values()) yield* objects.values();
+  list(): readonly T[] {
+    const all: T[] = [];
+    for (const objects of this.#namespaces.values()) for (const object of objects.values()) all.push(object);
+    return all;
   }
 
-  byNamespace(namespace: string): Iterable<T> {
-    return this.#namespaces.get(namespace)?.values() ?? [];
+  byNamespace(namespace: string): readonly T[] {
+    return [...(this.#namespaces.get(namespace)?.values() ?? [])];
   }
 
   byOwner(uid: string): Iterable<T> {

@@ -171,8 +171,10 @@ export interface ClientRequest {
   readonly resourceVersion?: string | undefined;
   /** The server stores nothing. */
   readonly isDryRun?: boolean | undefined;
-  /** The body of a patch. Absent for other verbs. */
-  readonly patch?: object | undefined;
+  /** Only the metadata is read. */
+  readonly isMetadataOnly?: boolean | undefined;
+  /** What an update, a patch or an apply sends. Absent for other verbs. */
+  readonly body?: object | undefined;
 }
 
 /** Wraps each request except watches. It must call `send` once and return its result or throw its error. */

@@ -98,7 +98,8 @@ export class HttpClient implements Client {
 
   async getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
     const { resourceVersion } = options ?? {};
-    return this.#read({ verb: 'get', kind, key, resourceVersion }, objectPath(kind, key), metadataOnly.object, options);
+    const request: ClientRequest = { verb: 'get', kind, key, resourceVersion, isMetadataOnly: true };
+    return this.#read(request, objectPath(kind, key), metadataOnly.object, options);
   }
 
   async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
@@ -141,9 +142,10 @@ export class HttpClient implements Client {
     { subresource, signal }: SubresourceOptions = {},
   ): Promise<T> {
     const path = objectPath(kind, object.metadata, subresource);
+    const body = withTypeMeta(kind, object);
     return this.#write<T>(
-      { verb: 'update', kind, key: object.metadata, subresource },
-      { method: 'PUT', path, body: withTypeMeta(kind, object), signal },
+      { verb: 'update', kind, key: object.metadata, subresource, body },
+      { method: 'PUT', path, body, signal },
     );
   }
 
@@ -164,7 +166,7 @@ export class HttpClient implements Client {
     const path = objectPath(kind, key, subresource);
     const contentType = patch.type === 'json' ? jsonPatch : mergePatch;
     return this.#write<T>(
-      { verb: 'patch', kind, key, subresource, patch: patch.body },
+      { verb: 'patch', kind, key, subresource, body: patch.body },
       { method: 'PATCH', path, contentType, body: patch.body, signal },
     );
   }
@@ -179,7 +181,7 @@ export class HttpClient implements Client {
     const body = { metadata: { resourceVersion: key.resourceVersion }, status };
     const signal = options?.signal;
     return this.#write<T>(
-      { verb: 'patch', kind, key, subresource: 'status', patch: body },
+      { verb: 'patch', kind, key, subresource: 'status', body },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }
@@ -221,7 +223,7 @@ export class HttpClient implements Client {
     const body = { metadata, spec: { replicas } };
     const signal = options?.signal;
     return this.#write<Scale>(
-      { verb: 'patch', kind, key, subresource: 'scale', patch: body },
+      { verb: 'patch', kind, key, subresource: 'scale', body },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }
@@ -325,7 +327,7 @@ export class HttpClient implements Client {
     const body = hasPrecondition ? { ...configuration, metadata } : configuration;
     const query = `${managerQuery}&force=${force}${dryRun ? '&dryRun=All' : ''}`;
     const httpRequest: HttpRequest = { method: 'PATCH', path, query, contentType: applyPatch, body, signal };
-    return this.#write<T>({ ...request, isDryRun: dryRun }, httpRequest);
+    return this.#write<T>({ ...request, isDryRun: dryRun, body }, httpRequest);
   }
 
   #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { AnyInformer, Delta, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
@@ -20,8 +20,9 @@ import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../q
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
+import { Overwrites } from './overwrites.ts';
+import { ReconcileRequests } from './own-writes.ts';
 import { type Predicate, passes } from './predicate.ts';
-import { ReadYourWrites } from './read-your-writes.ts';
 import { isTerminal, type Result } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
 import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
@@ -40,9 +41,8 @@ import {
 /** The context of one reconcile. */
 export interface ReconcileContext {
   /**
-   * Aborts its requests with `signal`. The response to each write or `get` of an object that the controller's informers watch sets a
-   * minimum: the key is reconciled again only after the cache has observed it, unless the cache can no longer reach that version (etcd was
-   * restored, the kind is unavailable); see {@link ReadYourWrites}.
+   * Aborts its requests with `signal`. The informers' stores show the object of each response to a write or `get` before the reconcile
+   * goes on; see {@link ReconcileRequests}. Refuses `deleteCollection`, which does not tell what it deletes.
    */
   readonly client: Client;
   /**
@@ -107,17 +107,11 @@ export interface ControllerOptions<
   readonly watches?: readonly Watch[];
   /** Sources of keys other than watches; see {@link KeySource}. */
   readonly sources?: readonly KeySource[];
-  /** Which changes of its own kind enqueue the key. For example `predicates.or(predicates.generationChanged, predicates.labelsChanged)`. Default: all. */
-  readonly predicate?: Predicate<T>;
   /**
-   * Whether an event does not enqueue the key if it shows only what the response to one of the key's own writes has shown: the creation of
-   * an object, or a change of a status. Otherwise each such event that passes the predicate causes a further reconcile.
-   *
-   * For a reconcile that has nothing left to do after its writes: it reads their responses and does not wait for their events, and no watch
-   * finds its keys through an object that the reconcile creates or a status that it writes. The response to a write that changed nothing
-   * may show another client's change, which is then ignored too. Default false.
+   * Which changes of its own kind enqueue the key. Default: all. A change of nothing but what the key's own reconcile has sent never does:
+   * no predicate is needed to avoid a loop. What a predicate drops is not corrected.
    */
-  readonly ignoresOwnWrites?: boolean;
+  readonly predicate?: Predicate<T>;
   /** Options of the informer of its own kind; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
   /** How many reconciles run concurrently. Default 4. */
@@ -134,31 +128,29 @@ export interface ControllerOptions<
   readonly resyncEveryMs?: number;
   /**
    * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
-   * one write: see `Reason.isProgress`. It waits longer while the cache has not observed the key's own writes. Default: such a status is
-   * written at once.
+   * one write: see `Reason.isProgress`. Default: such a status is written at once.
    */
   readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
-  /**
-   * How long a watch may take to deliver a write of this controller, in milliseconds, before the watch is replaced.
-   * Default 10,000.
-   */
-  readonly observationTimeoutMs?: number;
 }
 
 /** What a controller gets from its manager. */
 export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
+  /** Returns the informer of this version of a kind, if there is one, whoever holds it. */
+  readonly informerOf: (kind: Kind) => AnyInformer | undefined;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals' | 'debounced'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'debounced'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
 
 const resync: Cause = { type: 'resync' };
 const source: Cause = { type: 'source' };
+const relist: Cause = { type: 'relist' };
+const overwrite: Cause = { type: 'overwrite' };
 const takeover: Cause = { type: 'takeover' };
 
 /** A resync yields to the event loop after this many keys. */
@@ -181,9 +173,8 @@ export class Controller<T extends KubeObject> {
   readonly #queue: WorkQueue;
   readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
-  readonly #readYourWrites: ReadYourWrites;
-  /** False until the handlers are attached. */
-  #ignoresOwnWrites = false;
+  readonly #informerOf: ControllerEnvironment['informerOf'];
+  readonly #overwrites = new Overwrites();
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
   readonly #timeouts = new Map<string, unknown>();
   /** The handlers are being attached again: the queue receives every cached object. */
@@ -199,7 +190,6 @@ export class Controller<T extends KubeObject> {
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
     const statusDebounceMs = requireTimerMs('statusDebounceMs', options.statusDebounceMs);
-    const observationTimeoutMs = requireTimerMs('observationTimeoutMs', options.observationTimeoutMs);
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`workers must be an integer of at least 1, is ${workers}`);
     this.name = name;
@@ -209,6 +199,7 @@ export class Controller<T extends KubeObject> {
     this.#resyncEveryMs = requireTimerMs('resyncEveryMs', resyncEveryMs);
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
+    this.#informerOf = environment.informerOf;
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
@@ -226,20 +217,8 @@ export class Controller<T extends KubeObject> {
       stateOf: (key) => this.#stateOf(key, predicate),
       unfinished: () => this.#unfinished(),
     });
-    const otherInformers = this.#attachAll(kind, options, environment.informers);
+    this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
-    this.#readYourWrites = new ReadYourWrites([this.#informer, ...otherInformers], {
-      enqueue: (key, cause, eventAtMs) => {
-        // A key that was deferred does not lose its turn.
-        const priority = this.#debouncer?.isDue(key) ? 'high' : 'normal';
-        this.#queue.add(key, { priority, eventAtMs }, cause);
-      },
-      log: this.#log,
-      timeoutMs: observationTimeoutMs,
-      watchReplaced: environment.metrics.watchesReplaced(name),
-    });
-    this.#ignoresOwnWrites = options.ignoresOwnWrites ?? false;
-    environment.metrics.deferrals(name, () => this.#readYourWrites.deferrals());
   }
 
   /**
@@ -282,7 +261,6 @@ export class Controller<T extends KubeObject> {
   /** Detaches from its informers, for a controller that is removed while they keep running. */
   detach(): void {
     this.#detachHandlers();
-    this.#readYourWrites.detach();
   }
 
   #detachHandlers(): void {
@@ -290,42 +268,40 @@ export class Controller<T extends KubeObject> {
   }
 
   /** All or nothing: on error, detaches every handler. */
-  #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
+  #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): void {
     try {
-      return this.#attach(kind, options, informers);
+      this.#attach(kind, options, informers);
     } catch (error) {
       this.#detachHandlers();
       throw error;
     }
   }
 
-  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
+  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): void {
     const { predicate } = options;
     const tracksCauses = this.#observer !== undefined;
     const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackFieldOwners()) : undefined;
-    const removeHandler = this.#informer.addHandler((delta, origin) => {
+    const removeHandler = this.#informer.addHandler((delta, origin, writer) => {
       const key = keyString(delta.object.metadata);
-      const enqueueOptions = enqueueOptionsOf(delta, origin);
       // Before the predicate, which may compare whole objects.
-      if (this.#isOwnWrite(key, enqueueOptions)) return;
+      if (this.#isWriter(key, writer)) return;
       if (passes(predicate, delta)) {
         if (delta.type === 'added') this.#debouncer?.added(key);
-        this.#add(key, enqueueOptions, causes?.of(delta, origin));
+        this.#add(key, enqueueOptionsOf(delta, origin, writer), causes?.of(delta, origin));
       } else if (causes !== undefined && changesMoreThanStatus(delta)) {
         this.#observer?.filtered(key, causes.of(delta, origin));
       }
     });
     this.#handlerRemovers.push(removeHandler);
     const watches = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
-    return watches.map((watch) => {
+    for (const watch of watches) {
       const attachment = watch.attach(informers, this.#enqueue, tracksCauses);
       this.#handlerRemovers.push(() => attachment.detach());
-      return attachment.informer;
-    });
+    }
   }
 
-  #isOwnWrite(key: string, { event }: EnqueueOptions): boolean {
-    return this.#ignoresOwnWrites && event !== undefined && this.#readYourWrites.isOwnWrite(key, event);
+  #isWriter(key: string, writer: Writer | undefined): boolean {
+    return writer?.controller === this && writer.key === key;
   }
 
   readonly #enqueue: Enqueue = (key, options = {}, cause) => {
@@ -337,11 +313,24 @@ export class Controller<T extends KubeObject> {
       return;
     }
     const id = keyString(key);
-    if (!this.#isOwnWrite(id, options)) this.#add(id, options, cause);
+    if (!this.#isWriter(id, options.writer)) this.#add(id, options, cause);
   };
 
   #add(key: string, { priority, event }: EnqueueOptions, cause: Cause | undefined): void {
-    this.#queue.add(key, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
+    const pauseMs = event === undefined ? 0 : this.#pauseMs(key, event);
+    if (pauseMs > 0) this.#queue.addAfter(key, pauseMs, priority === undefined ? {} : { priority }, overwrite);
+    else this.#queue.add(key, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
+  }
+
+  #pauseMs(key: string, event: Delta<KubeObject>): number {
+    const { pauseMs, isFirst } = this.#overwrites.pause(key, event, performance.now());
+    if (isFirst) {
+      this.#log.warn(
+        { object: key, written: keyString(event.object.metadata) },
+        'another client overwrites what this controller writes, again and again: correcting it after pauses',
+      );
+    }
+    return pauseMs;
   }
 
   /** Runs the sources and the resyncs until they are stopped. */
@@ -378,12 +367,17 @@ export class Controller<T extends KubeObject> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
       const queued = this.#queue.processing(key);
       this.#debouncer?.dequeued(key);
-      if (!this.#readYourWrites.defer(key, queued)) await this.#reconcileOne(key, queued, signal);
-      this.#queue.done(key);
+      const requests = await this.#reconcileOne(key, queued, signal);
+      // A request of a reconcile that has failed may still take effect: the next one must see that.
+      requests.whenAnswered(() => this.#queue.done(key));
     }
   }
 
-  async #reconcileOne(key: string, queued: DequeuedKey | undefined, runSignal: AbortSignal): Promise<void> {
+  async #reconcileOne(
+    key: string,
+    queued: DequeuedKey | undefined,
+    runSignal: AbortSignal,
+  ): Promise<ReconcileRequests> {
     const log = new LazyLog(this.#log, key);
     const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
@@ -395,8 +389,17 @@ export class Controller<T extends KubeObject> {
     /** What `reconcile` threw, or the error of its result `retry`. */
     let error: unknown;
     const priorFailures = this.#priorFailures(key);
+    const requests = new ReconcileRequests(this.#client, {
+      key,
+      controller: this,
+      informerOf: this.#informerOf,
+      wrote: (object, body) => this.#overwrites.wrote(key, object, body),
+      enqueue: () => this.#queue.add(key, {}, relist),
+      signal,
+      trace,
+    });
+    const { client } = requests;
     try {
-      const client = this.#readYourWrites.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log, priorFailures, statusDebounce });
       if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') error = result.error;
@@ -412,6 +415,7 @@ export class Controller<T extends KubeObject> {
       if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
       trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     }
+    return requests;
   }
 
   /** The failures of the key before this reconcile. */
@@ -434,8 +438,6 @@ export class Controller<T extends KubeObject> {
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && !passes(predicate, { type: 'added', object }),
-      deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
-      awaited: this.#readYourWrites.awaitedWrites(id),
     };
   }
 
@@ -449,9 +451,10 @@ export class Controller<T extends KubeObject> {
   }
 
   #unfinished(): readonly UnfinishedKey[] {
-    const processing = Array.from(this.#queue.allProcessing(), ({ key, addedAtMs }) => ({ key, sinceMs: addedAtMs }));
-    const all = [...processing, ...this.#readYourWrites.allDeferred()];
-    return all.map(({ key, sinceMs }) => ({ key: parseKey(key), sinceMs }));
+    return Array.from(this.#queue.allProcessing(), ({ key, addedAtMs }) => ({
+      key: parseKey(key),
+      sinceMs: addedAtMs,
+    }));
   }
 
   #handleResult(key: string, result: Result, log: Logger): ReconcileEnd {

@@ -13,7 +13,7 @@ export const cleanedUp: CleanedUp = { type: 'cleanedUp' };
 
 /** Options of {@link finalizer}. */
 export interface FinalizerOptions<T extends KubeObject> {
-  /** The client of the reconcile, so that the cache observes its writes before the next reconcile. */
+  /** The client of the reconcile: the cache shows its writes. */
   readonly client: Client;
   readonly kind: Kind<T>;
   /** The stored object. */

@@ -75,11 +75,6 @@ export class StatusDebouncer {
     return wait?.isDue === false ? wait.dueAtMs : undefined;
   }
 
-  /** Whether the key was enqueued because its status has waited long enough, and it is not written yet. */
-  isDue(key: string): boolean {
-    return this.#waits.get(key)?.isDue === true;
-  }
-
   start(key: string): KeyDebounce {
     const wait = this.#waits.get(key);
     const dueAtMs = wait?.dueAtMs ?? performance.now() + this.#maxMs;

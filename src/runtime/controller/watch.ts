@@ -1,4 +1,4 @@
-import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions, Writer } from '../cache/index.ts';
 import {
   controllerOf,
   groupOf,
@@ -20,11 +20,10 @@ export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: Inf
 /** How a key is added to a controller's queue. */
 export interface EnqueueOptions {
   readonly priority?: Priority;
-  /**
-   * The change that alone caused this add, if a watch has delivered it. The metric of an event's latency counts from now; with
-   * `ignoresOwnWrites` nothing is added for a key's own write.
-   */
+  /** The change that alone caused this add, unless a list has found it. The metric of an event's latency counts from now. */
   readonly event?: Delta<KubeObject>;
+  /** The change is nothing but what this key has sent: it is not enqueued. */
+  readonly writer?: Writer | undefined;
 }
 
 /** Adds a key to the controller's queue. The cause is for the operator's observer. */
@@ -108,9 +107,9 @@ function watchDeltas<T extends KubeObject>(
     attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
       const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackFieldOwners()) : undefined;
-      const detach = informer.addHandler((delta, origin) => {
+      const detach = informer.addHandler((delta, origin, writer) => {
         if (!passes(predicate, delta)) return;
-        const enqueueOptions = enqueueOptionsOf(delta, origin);
+        const enqueueOptions = enqueueOptionsOf(delta, origin, writer);
         let cause: Cause | undefined;
         for (const key of keysOf(delta)) {
           // Not before: most Pods of a cluster map to no key.
@@ -202,5 +201,8 @@ export function watchesByName<Owner extends KubeObject, Child extends KubeObject
 const foundByList = { priority: 'low' } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const enqueueOptionsOf = (delta: Delta<KubeObject>, origin: DeltaOrigin): EnqueueOptions =>
-  origin === 'list' ? foundByList : { event: delta };
+export const enqueueOptionsOf = (
+  delta: Delta<KubeObject>,
+  origin: DeltaOrigin,
+  writer: Writer | undefined,
+): EnqueueOptions => (origin === 'list' ? foundByList : { event: delta, writer });

@@ -205,7 +205,8 @@ export class Manager {
     const { client, log } = this;
     try {
       const [metrics, observer] = [this.#metrics, this.#observer];
-      return new Controller(kind, options, { client, informers, log, metrics, observer });
+      const informerOf = (other: Kind) => this.#informers.get(versionedResource(other))?.informer;
+      return new Controller(kind, options, { client, informers, informerOf, log, metrics, observer });
     } catch (error) {
       this.#forget(name);
       // Cannot reject: it releases only informers that it holds.
@@ -256,14 +257,12 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // The informer calls `reset` each time that it finds a kind unavailable which was never listed. After the first list, a missing
-    // permission only makes the process unready: it may come back.
-    const reset = (): void => {
+    // After the first list, a missing permission only makes the process unready: it may come back.
+    informer.onUnavailable(() => {
       const isStarting = !stopping.aborted && !informer.hasSynced;
       const missing = isStarting ? informer.missingPermission(this.#cacheSyncTimeoutMs) : undefined;
       if (missing !== undefined) this.#fatalError.reject(new CacheSyncError(informer.kind, missing));
-    };
-    informer.observe({ progressed: () => {}, listed: () => {}, reset });
+    });
     shared.start();
   }
 

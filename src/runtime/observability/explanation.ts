@@ -1,7 +1,7 @@
 import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
-import type { DeltaCause } from '../queue/index.ts';
+import type { Cause, DeltaCause } from '../queue/index.ts';
 import type { ControllerKeyState, ObservedController } from './observer.ts';
-import type { ReconcileRecord, RecordedCause, RecordedReconcile, StepRecord } from './reconcile-record.ts';
+import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 import type { RecordedKey } from './recorded-key.ts';
 
 /** The object that is asked about. */
@@ -46,8 +46,6 @@ export interface ExplainedReconcile {
   readonly repeated?: { readonly times: number; readonly firstAt: string };
   /** How long the key was in the queue. */
   readonly queuedMs: number;
-  /** How long it was deferred before, until the cache had observed its own writes. */
-  readonly deferredMs?: number;
   readonly steps: readonly ExplainedStep[];
   /** How many steps are not listed. */
   readonly furtherSteps?: number;
@@ -86,7 +84,7 @@ export interface Activity {
   readonly at: string;
   /** Oldest first. Reconciles that still run are listed whenever they started, and even if they sent nothing. */
   readonly reconciles: readonly (ExplainedReconcile & { readonly kind: string; readonly key: string })[];
-  /** Objects that are reconciled now, or deferred, and where they are. Those that wait for the longest come first. */
+  /** Objects that are reconciled now, and where they are. Those that wait for the longest come first. */
   readonly unfinished: readonly { readonly kind: string; readonly key: string; readonly now: string }[];
   /** How many such objects are not listed. */
   readonly furtherUnfinished?: number;
@@ -149,7 +147,7 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
 const lastReasonOf = (recorded: RecordedKey | undefined): string =>
   recorded?.lastReason === undefined || recorded.running !== undefined ? '' : `; last reason ${recorded.lastReason}`;
 
-/** Limits the answer while thousands of keys are deferred. */
+/** Limits the answer. */
 const maxUnfinished = 100;
 
 /** Explains what the operator did, as far as it remembers, and what it has not ended. Searches all records. */
@@ -210,7 +208,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
-    if (running === undefined) return 'a reconcile runs: its record was dropped';
+    if (running === undefined) return 'its reconcile has ended, or its record was dropped: a request has no answer';
     const { steps, lastFurtherStep, startedAtMs } = running;
     const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
       .filter(({ verb, ms }) => verb !== 'unchanged' && ms === undefined)
@@ -221,7 +219,6 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   if (state.waitingSinceMs !== undefined) {
     return `queued for ${since(state.waitingSinceMs)}: ${describeCause(state.cause, state.failures)}`;
   }
-  if (state.deferredSinceMs !== undefined) return describeDeferral(state, state.deferredSinceMs, nowMs);
   const absent = absenceOf(state, controller);
   if (state.dueAtMs === undefined) return `${absent}waits for a change`;
   const dueIn = duration(Math.max(state.dueAtMs - nowMs, 0));
@@ -230,6 +227,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
 
 function describeTimer({ dueCause, failures }: ControllerKeyState): string {
   if (dueCause?.type === 'debounce') return 'a status write that was put off';
+  if (dueCause?.type === 'overwrite') return 'the correction of what another client overwrites again and again';
   if (dueCause?.type !== 'retry') return 'its requeue';
   return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
 }
@@ -239,24 +237,13 @@ function absenceOf({ isCached, isFiltered }: ControllerKeyState, controller: Obs
   return isFiltered ? `${predicateOf(controller)} drops it; ` : '';
 }
 
-function describeDeferral({ awaited }: ControllerKeyState, deferredSinceMs: number, nowMs: number): string {
-  const writes = awaited.map(({ kind, object, version, sinceMs }) => {
-    const state = version === undefined ? 'gone' : `at version ${version}`;
-    return `${kind} ${object} ${state}, ${duration(nowMs - sinceMs)} ago`;
-  });
-  const what =
-    writes.length === 0 ? 'its requests are answered' : `the cache shows its own writes (${writes.join('; ')})`;
-  return `deferred for ${duration(nowMs - deferredSinceMs)} until ${what}`;
-}
-
 function explainReconcile(record: ReconcileRecord): ExplainedReconcile {
-  const { deferredMs, steps, furtherSteps, ms, nextAtMs, reason, outcome, failure, error, count } = record;
+  const { steps, furtherSteps, ms, nextAtMs, reason, outcome, failure, error, count } = record;
   return {
     at: timeOf(record.startedAtMs),
     why: describeCauses(record),
     ...(count > 1 && { repeated: { times: count - 1, firstAt: timeOf(record.firstStartedAtMs) } }),
     queuedMs: round(record.waitedMs),
-    ...(deferredMs !== undefined && { deferredMs: round(deferredMs) }),
     steps: steps.map((step) => explainStep(step, ms !== undefined)),
     ...(furtherSteps > 0 && { furtherSteps }),
     ...(ms !== undefined && { ms: round(ms) }),
@@ -294,16 +281,16 @@ function describeCauses({ cause, furtherCauses, furtherAdds, retries }: Reconcil
 
 function describeDelta({ kind, change, paths, by, origin }: DeltaCause): string {
   const fields = change === 'modified' ? ` (${paths.join(', ') || 'in no field that the cache keeps'})` : '';
-  return `${kind} ${change}${fields}${by === undefined ? '' : ` by ${by}`}${origin === 'list' ? ', found by a list' : ''}`;
+  return `${kind} ${change}${fields}${by === undefined ? '' : ` by ${by}`}${foundBy[origin]}`;
 }
 
+const foundBy = { list: ', found by a list', watch: '', response: ', shown by a response' } as const;
+
 /** Why a key was enqueued, in words. */
-function describeCause(cause: RecordedCause | undefined, retries: number): string {
+function describeCause(cause: Cause | undefined, retries: number): string {
   switch (cause?.type) {
     case 'delta':
       return describeDelta(cause);
-    case 'observed':
-      return `${describeCause(cause.before, retries)}, deferred until ${describeEndOfDeferral(cause)}`;
     case 'retry':
       // A reconcile that another event caused may have succeeded meanwhile.
       return retries === 0 ? 'a retry' : `retry ${retries}`;
@@ -314,26 +301,15 @@ function describeCause(cause: RecordedCause | undefined, retries: number): strin
     case 'source':
       return 'a source of keys';
     case 'relist':
-      return 'a relist, which may hide a change';
+      return 'a list, which may have hidden a change';
     case 'takeover':
       return 'this replica began to lead';
     case 'debounce':
       return 'a status write that was put off';
+    case 'overwrite':
+      return 'another client overwrites what it writes';
     default:
       return 'unknown';
-  }
-}
-
-function describeEndOfDeferral({ how, kind }: Extract<RecordedCause, { type: 'observed' }>): string {
-  switch (how) {
-    case 'observed':
-      return `the cache showed its own write of ${kind}`;
-    case 'answered':
-      return 'its requests were answered';
-    case 'reset':
-      return `the cache of ${kind} was reset, and may never show its own write`;
-    case 'gaveUp':
-      return `it gave up waiting for the cache of ${kind}, which the server forbids or does not serve`;
   }
 }
 

@@ -5,7 +5,6 @@ export { type EventNotice, EventRecorder, type EventRecorderOptions } from './ev
 export { type HttpServer, type Route, type RouteResponse, serve } from './http-server.ts';
 export type { Logger } from './logger.ts';
 export {
-  type Deferrals,
   type FailureKind,
   type FenceClosingReason,
   type LeaderObserver,
@@ -15,7 +14,6 @@ export {
   type TakeoverReason,
 } from './metrics.ts';
 export type {
-  AwaitedWrite,
   ControllerKeyState,
   ControllerObserver,
   ObservedController,

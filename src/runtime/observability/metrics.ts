@@ -59,12 +59,6 @@ export interface LeaderObserver {
   fenceClosed?(reason: FenceClosingReason): void;
 }
 
-/** How many keys of a controller are deferred until the caches have observed its writes, and for how long at most. */
-export interface Deferrals {
-  readonly keys: number;
-  readonly longestMs: number;
-}
-
 /**
  * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go where these have the metric, so that
  * dashboards for Go operators work. Observing is cheap: it changes plain numbers, which are read at a scrape. No label has a value per
@@ -87,11 +81,9 @@ export class Metrics {
   readonly #workSeconds: ScrapedHistogram<'name' | 'controller'>;
   readonly #unfinishedSeconds: Readings<'name' | 'controller'>;
   readonly #longestSeconds: Readings<'name' | 'controller'>;
-  readonly #watchesReplaced: Readings<'controller' | 'resource'>;
+  readonly #watchesReplaced: Readings<'resource'>;
   readonly #eventSeconds: ScrapedHistogram<'controller'>;
   readonly #stuck: Readings<'controller'>;
-  readonly #deferredKeys: Readings<'controller'>;
-  readonly #longestDeferral: Readings<'controller'>;
   readonly #debouncedKeys: Readings<'controller'>;
   readonly #eventAge: Readings<'resource'>;
   readonly #cachedObjects: Readings<'resource'>;
@@ -192,28 +184,18 @@ export class Metrics {
     });
     this.#watchesReplaced = scrapedCounter(registry, {
       name: 'informer_watches_replaced_total',
-      help: 'Watches replaced because they did not deliver a write of the controller in time',
-      labels: ['controller', 'resource'],
+      help: 'Watches replaced because they were silent while the cache showed a response that they had not delivered',
+      labels: ['resource'],
     });
     this.#eventSeconds = new ScrapedHistogram(registry, {
       name: 'controller_event_latency_seconds',
-      help: 'Time from an event of a watch to the end of the next reconcile of its key, waits for the cache included',
+      help: 'Time from an event of a watch to the end of the next reconcile of its key',
       labels: controller,
       buckets: eventBuckets,
     });
     this.#stuck = scrapedGauge(registry, {
       name: 'controller_stuck_reconciles',
       help: 'Reconciles that have run for more than a minute',
-      labels: controller,
-    });
-    this.#deferredKeys = scrapedGauge(registry, {
-      name: 'controller_deferred_keys',
-      help: 'Keys deferred until the caches have observed their writes',
-      labels: controller,
-    });
-    this.#longestDeferral = scrapedGauge(registry, {
-      name: 'controller_longest_deferral_seconds',
-      help: 'Longest time that a key has been deferred',
       labels: controller,
     });
     this.#debouncedKeys = scrapedGauge(registry, {
@@ -284,10 +266,7 @@ export class Metrics {
       this.#queueRetries,
       this.#unfinishedSeconds,
       this.#longestSeconds,
-      this.#watchesReplaced,
       this.#stuck,
-      this.#deferredKeys,
-      this.#longestDeferral,
       this.#debouncedKeys,
     ];
   }
@@ -363,21 +342,6 @@ export class Metrics {
     };
   }
 
-  /** Returns a function that counts a replaced watch of a resource. */
-  watchesReplaced(controller: string): (resource: string) => void {
-    const counts = new Map<string, number>();
-    return (resource) => {
-      if (!counts.has(resource)) this.#watchesReplaced.add({ controller, resource }, () => counts.get(resource) ?? 0);
-      counts.set(resource, (counts.get(resource) ?? 0) + 1);
-    };
-  }
-
-  /** Adds the deferred keys of a controller. @param read is called at each scrape. */
-  deferrals(controller: string, read: () => Deferrals): void {
-    this.#deferredKeys.add({ controller }, () => read().keys);
-    this.#longestDeferral.add({ controller }, () => read().longestMs / 1000);
-  }
-
   /** Adds the keys of a controller whose status write waits. @param read is called at each scrape. */
   debounced(controller: string, read: () => number): void {
     this.#debouncedKeys.add({ controller }, read);
@@ -402,6 +366,7 @@ export class Metrics {
         this.#unreadableObjects,
         this.#lists,
         this.#listErrors,
+        this.#watchesReplaced,
       ]) {
         readings.remove('resource', resource);
       }
@@ -421,6 +386,7 @@ export class Metrics {
     this.#lists.add({ resource }, () => sum(values(({ lists }) => lists)));
     this.#listErrors.add({ resource, verb: 'list' }, () => sum(values(({ failedLists }) => failedLists)));
     this.#listErrors.add({ resource, verb: 'watch' }, () => sum(values(({ failedWatches }) => failedWatches)));
+    this.#watchesReplaced.add({ resource }, () => sum(values(({ replacedWatches }) => replacedWatches)));
     return informers;
   }
 

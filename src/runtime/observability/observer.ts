@@ -14,33 +14,18 @@ export interface QueuedKey {
   readonly furtherAdds: number;
 }
 
-/** A write that a deferred key waits for. */
-export interface AwaitedWrite {
-  /** The kind whose cache has not observed it. */
-  readonly kind: string;
-  /** The namespace and name of the object. */
-  readonly object: string;
-  /** The resourceVersion that the cache must reach. Undefined: it must show that the object is gone. */
-  readonly version: string | undefined;
-  /** When its response arrived, by `performance.now`. */
-  readonly sinceMs: number;
-}
-
 /** What a controller knows of a key now. Times are by `performance.now`. */
 export interface ControllerKeyState extends KeyState {
   readonly isInScope: boolean;
   readonly isCached: boolean;
   /** The controller's predicate drops the object even as a new one. */
   readonly isFiltered: boolean;
-  /** Since when it is deferred until the caches have observed its writes. */
-  readonly deferredSinceMs: number | undefined;
-  readonly awaited: readonly AwaitedWrite[];
 }
 
-/** A key that is reconciled or deferred now. */
+/** A key that is reconciled now. */
 export interface UnfinishedKey {
   readonly key: ObjectKey;
-  /** Since when it has been in the queue or deferred, by `performance.now`. */
+  /** Since when it has been in the queue, by `performance.now`. */
   readonly sinceMs: number;
 }
 
@@ -52,7 +37,7 @@ export interface ObservedController {
   readonly predicate: string | undefined;
   /** Not for the hot path. */
   stateOf(key: ObjectKey): ControllerKeyState;
-  /** The keys that are reconciled or deferred now. Not for the hot path. */
+  /** The keys that are reconciled now, also those whose last request has no response. Not for the hot path. */
   unfinished(): readonly UnfinishedKey[];
 }
 

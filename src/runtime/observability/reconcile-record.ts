@@ -1,6 +1,6 @@
 import { ApiError, type ClientRequest } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
-import type { Cause, ObservedCause } from '../queue/index.ts';
+import type { Cause } from '../queue/index.ts';
 import { summarizeError } from './error-summary.ts';
 import { patchedPaths } from './field-paths.ts';
 import type { FailureKind, ResultLabel } from './metrics.ts';
@@ -12,11 +12,6 @@ const maxPaths = 4;
 
 /** How many requests and unchanged objects one record names; it counts the others. */
 export const maxSteps = 20;
-
-/** A cause without the time of a deferral. */
-export type RecordedCause =
-  | Exclude<Cause, ObservedCause>
-  | (Omit<ObservedCause, 'deferredAtMs' | 'before'> & { readonly before: RecordedCause | undefined });
 
 /** A request that a reconcile sent, or an object that it found as desired. */
 export interface StepRecord {
@@ -36,13 +31,11 @@ export interface StepRecord {
 /** One reconcile, or the last of several alike. Times are by `performance.now`. */
 export interface ReconcileRecord {
   readonly startedAtMs: number;
-  readonly cause: RecordedCause | undefined;
-  readonly furtherCauses: readonly RecordedCause[];
+  readonly cause: Cause | undefined;
+  readonly furtherCauses: readonly Cause[];
   readonly furtherAdds: number;
   /** How long the key was in the queue. */
   readonly waitedMs: number;
-  /** How long the key was deferred before. */
-  readonly deferredMs: number | undefined;
   /** How many times the key had failed in a row before. */
   readonly retries: number;
   readonly steps: readonly StepRecord[];
@@ -162,18 +155,14 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     return this.startedAtMs;
   }
 
-  get deferredMs(): number | undefined {
-    return this.cause?.type === 'observed' ? this.startedAtMs - this.waitedMs - this.cause.deferredAtMs : undefined;
-  }
-
   requested(request: ClientRequest, sentAtMs: number): RequestTrace {
-    const { verb, kind, key, subresource, patch } = request;
+    const { verb, kind, key, subresource, body } = request;
     this.requests += 1;
     if (subresource !== 'status' && verb !== 'get' && verb !== 'list') this.weight = Weight.acted;
     else if (this.weight === Weight.dull) this.weight = Weight.ordinary;
     const differing = verb === 'apply' ? this.#differing : undefined;
     this.#differing = undefined;
-    const paths = patch === undefined ? differing : patchedPaths(patch).join(', ');
+    const paths = verb === 'patch' && body !== undefined ? patchedPaths(body).join(', ') : differing;
     return this.#add(new RecordedStep(verb, kind, key, sentAtMs, subresource, paths));
   }
 
@@ -231,11 +220,6 @@ const none: readonly Cause[] = [];
 /** Whether a field other than the status has changed. An object that was added or deleted has no paths. */
 const isNotable = (cause: Cause | undefined): boolean =>
   cause?.type === 'delta' && cause.paths.some((path) => !path.startsWith('status'));
-
-export const withoutTime = <Each extends Cause | undefined>(cause: Each): Each | RecordedCause =>
-  cause?.type === 'observed'
-    ? { type: cause.type, how: cause.how, kind: cause.kind, before: withoutTime(cause.before) }
-    : cause;
 
 /**
  * In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. A key in brackets contains no

@@ -1,6 +1,6 @@
 import type { Cause } from '../queue/index.ts';
 import type { Linked } from '../queue/linked-list.ts';
-import { maxSteps, type ReconcileRecord, type RecordedReconcile, Weight, withoutTime } from './reconcile-record.ts';
+import { maxSteps, type ReconcileRecord, type RecordedReconcile, Weight } from './reconcile-record.ts';
 import type { LogEntry, RecordLog } from './record-log.ts';
 
 /** How many reconciles of a key are kept. */
@@ -158,15 +158,7 @@ type CommonParts = Pick<
 /** The numbers in which alike reconciles differ. */
 type Measures = Pick<
   ReconcileRecord,
-  | 'startedAtMs'
-  | 'firstStartedAtMs'
-  | 'nextAtMs'
-  | 'count'
-  | 'retries'
-  | 'furtherAdds'
-  | 'waitedMs'
-  | 'deferredMs'
-  | 'ms'
+  'startedAtMs' | 'firstStartedAtMs' | 'nextAtMs' | 'count' | 'retries' | 'furtherAdds' | 'waitedMs' | 'ms'
 > & { readonly stepMs: readonly (number | undefined)[] };
 
 /**
@@ -184,7 +176,7 @@ function textOf({
   failure,
   error = '',
 }: RecordedReconcile): string {
-  const further = furtherCauses.length === 0 ? '' : JSON.stringify(furtherCauses.map(withoutTime));
+  const further = furtherCauses.length === 0 ? '' : JSON.stringify(furtherCauses);
   const why = `${textOfCause(cause)}\t${further}\t${requests}\t${furtherSteps}\t`;
   let text = `${why}${member(reason)}\t${outcome ?? ''}\t${failure ?? ''}\t${error}`;
   for (const { verb, kind, code, name, subresource = '', paths = '' } of steps) {
@@ -196,12 +188,11 @@ function textOf({
 /** Empty if it would be more than one member. No object has such a name, and no condition such a reason: the API server refuses it. */
 const member = (text = ''): string => (/[\t\n]/.test(text) ? '' : text);
 
-/** Thousands of keys share a cause, except those that were deferred. */
+/** Thousands of keys share a cause. */
 const causeTexts = new WeakMap<Cause, string>();
 
 function textOfCause(cause: Cause | undefined): string {
   if (cause === undefined) return '';
-  if (cause.type === 'observed') return JSON.stringify(withoutTime(cause));
   const known = causeTexts.get(cause);
   if (known !== undefined) return known;
   const text = JSON.stringify(cause);
@@ -244,7 +235,7 @@ function stepOf(line: string): CommonParts['steps'][number] {
 function writeMeasures(
   view: DataView,
   at: number,
-  { startedAtMs, nextAtMs, retries, furtherAdds, waitedMs, deferredMs, ms, steps }: RecordedReconcile,
+  { startedAtMs, nextAtMs, retries, furtherAdds, waitedMs, ms, steps }: RecordedReconcile,
   earlier: Measures | undefined,
 ): number {
   view.setFloat64(at, startedAtMs, true);
@@ -254,9 +245,8 @@ function writeMeasures(
   view.setFloat32(at + 28, retries, true);
   view.setFloat32(at + 32, furtherAdds, true);
   view.setFloat32(at + 36, waitedMs, true);
-  view.setFloat32(at + 40, deferredMs ?? Number.NaN, true);
-  view.setFloat32(at + 44, ms ?? Number.NaN, true);
-  let end = at + 48;
+  view.setFloat32(at + 40, ms ?? Number.NaN, true);
+  let end = at + 44;
   for (const step of steps) {
     view.setFloat32(end, step.ms ?? Number.NaN, true);
     end += 4;
@@ -277,7 +267,7 @@ function measuresIn(buffer: Buffer, { measures, end }: RecordPosition): Measures
   const timeAt = (index: number): number => buffer.readDoubleLE(measures + index * 8);
   const others: number[] = [];
   for (let at = measures + 3 * 8; at < end; at += 4) others.push(rounded(buffer.readFloatLE(at)));
-  const [count = 0, retries = 0, furtherAdds = 0, waitedMs = 0, deferredMs, ms, ...stepMs] = others;
+  const [count = 0, retries = 0, furtherAdds = 0, waitedMs = 0, ms, ...stepMs] = others;
   return {
     startedAtMs: timeAt(0),
     firstStartedAtMs: timeAt(1),
@@ -286,7 +276,6 @@ function measuresIn(buffer: Buffer, { measures, end }: RecordPosition): Measures
     retries,
     furtherAdds,
     waitedMs,
-    deferredMs: present(deferredMs),
     ms: present(ms),
     stepMs: stepMs.map(present),
   };

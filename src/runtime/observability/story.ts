@@ -86,11 +86,8 @@ function leaderLine({ identity, isThisReplica, since, because }: NonNullable<Exp
 
 function paragraph(reconcile: ExplainedReconcile, subject: string, format: Format): readonly string[] {
   const { style, time, clock } = format;
-  const { at, why, queuedMs, deferredMs, repeated, steps, furtherSteps, outcome } = reconcile;
-  const waits = [
-    ...(deferredMs === undefined ? [] : [`deferred for ${duration(deferredMs)}`]),
-    `queued for ${duration(queuedMs)}`,
-  ];
+  const { at, why, queuedMs, repeated, steps, furtherSteps, outcome } = reconcile;
+  const waits = [`queued for ${duration(queuedMs)}`];
   const again =
     repeated === undefined
       ? ''

@@ -40,8 +40,8 @@ export interface ConnectOptions {
 export interface Operator {
   readonly connection: Connection;
   /**
-   * For set-up, and for tasks other than reconciles. A reconciler uses the client of its context, whose writes set minimums: with this one
-   * its next reconcile may read a cache that lacks them. With leader election, each request must pass the elector's fence, including
+   * For set-up, and for tasks other than reconciles. A reconciler uses the client of its context, whose writes the caches show: with
+   * this one its next reconcile may read a cache that lacks them. With leader election, each request must pass the elector's fence, including
    * reads. Informers use another client.
    */
   readonly client: Client;

@@ -22,7 +22,6 @@ export type {
 export { FlightRecorder } from '../observability/flight-recorder.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
 export {
-  type Deferrals,
   type FailureKind,
   type FenceClosingReason,
   type LeaderObserver,
@@ -32,7 +31,6 @@ export {
   type TakeoverReason,
 } from '../observability/metrics.ts';
 export type {
-  AwaitedWrite,
   ControllerKeyState,
   ControllerObserver,
   ObservedController,
@@ -44,7 +42,7 @@ export type {
 } from '../observability/observer.ts';
 export { printable, printableLines } from '../observability/printable.ts';
 export { type StoryOptions, story } from '../observability/story.ts';
-export type { Cause, DeltaCause, ObservedCause, PlainCause } from '../queue/cause.ts';
+export type { Cause, DeltaCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';

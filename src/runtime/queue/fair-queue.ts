@@ -13,7 +13,7 @@ export class QueueItem implements Linked<QueueItem> {
   priority: Priority;
   /** By `performance.now`. */
   readonly addedAtMs: number;
-  /** Why it was added first; if it was deferred, also why. */
+  /** Why it was added first. */
   cause: Cause | undefined;
   /** Why it was added again while it waited, as far as the causes differ. */
   furtherCauses: readonly Cause[] | undefined;

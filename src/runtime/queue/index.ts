@@ -1,5 +1,5 @@
 /** The work queue: the keys that wait, the keys that workers have, and when each failed key is retried. */
-export type { Cause, DeltaCause, ObservedCause, PlainCause } from './cause.ts';
+export type { Cause, DeltaCause, PlainCause } from './cause.ts';
 export type { Priority } from './fair-queue.ts';
 export {
   type DequeuedKey,

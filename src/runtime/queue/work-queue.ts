@@ -1,4 +1,4 @@
-import { type Cause, maxCauses, type ObservedCause, withCause } from './cause.ts';
+import { type Cause, withCause } from './cause.ts';
 import { FairQueue, namespaceOf, type Priority, QueueItem } from './fair-queue.ts';
 import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -156,7 +156,7 @@ export class WorkQueue {
     return this.#waiting.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
+  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#isClosed) return;
     if (this.#processing.has(key)) {
@@ -172,8 +172,7 @@ export class WorkQueue {
       waiting.furtherAdds += 1;
       if (isEvent) waiting.eventAtMs ??= performance.now();
       else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
-      if (cause?.type === 'observed') setPrimaryCause(waiting, cause);
-      else if (cause !== undefined && cause !== waiting.cause) {
+      if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
       if (moreUrgent(priority, waiting.priority) !== waiting.priority) this.#raise(waiting, priority);
@@ -368,13 +367,6 @@ export class WorkQueue {
     const pending: Timer = { timer, dueMs, priority, cause };
     this.#timers.set(key, pending);
   }
-}
-
-/** Shows `observed` as the first cause: it includes why the key was deferred. */
-function setPrimaryCause(waiting: QueueItem, cause: ObservedCause): void {
-  const { cause: replaced, furtherCauses = [] } = waiting;
-  if (replaced !== undefined) waiting.furtherCauses = [replaced, ...furtherCauses].slice(0, maxCauses);
-  waiting.cause = cause;
 }
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>

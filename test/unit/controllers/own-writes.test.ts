@@ -33,7 +33,7 @@ test.each([
     cronJobFor(scheduledEchoOf()),
     '/apis/batch/v1/cronjobs',
   ],
-] satisfies readonly (readonly [string, Kind, Add, KubeObject, string, object, string])[])(
+] satisfies readonly (readonly [string, Kind, Add, KubeObject, string, KubeObject, string])[])(
   'the events of its own creation and status write do not cause a reconcile of a new %s',
   async (_, kind, add, object, plural, child, childrenPath) => {
     add(managed.manager, {
@@ -54,7 +54,9 @@ test.each([
     const reconciles = () =>
       managed.metric('controller_runtime_reconcile_total', { controller: kind.kind.toLowerCase(), result: 'success' });
     streams[path]?.send('ADDED', object);
-    (await managed.server.next()).json(201, child);
+    // As the API server says of an object that an apply has created.
+    const managedFields = [{ manager: 'tester', operation: 'Apply' }];
+    (await managed.server.next()).json(201, { ...child, metadata: { ...child.metadata, managedFields } });
     const written = await managed.server.next({ path: `${objectPath}/status` });
     const { status } = written.body as { readonly status: object };
     const reported = { ...object, metadata: { ...object.metadata, resourceVersion: '7' }, status };

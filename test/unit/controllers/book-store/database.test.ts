@@ -410,7 +410,10 @@ describe('VolumesNotChecked', () => {
   });
 
   test('if the StatefulSet is being created or deleted', async () => {
-    expect((await reconcile({ claims, absent: true })).volume).toEqual({
+    const created = await reconcile({ claims, absent: true });
+    // The creation does not enqueue the key.
+    expect(created.requeueAfterMs).toBe(0);
+    expect(created.volume).toEqual({
       reason: 'VolumesNotChecked',
       message:
         'the volumes are not checked against dbSize 2Gi (kubectl --namespace default get pvc): StatefulSet shop-db was just created; the next reconcile checks the volumes',

@@ -7,9 +7,6 @@ import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 
-/** An observer that notes nothing. */
-const nothing = { progressed: () => {}, listed: () => {}, reset: () => {} };
-
 let server: ScriptedServer;
 let transport: Transport;
 let stop: AbortController;
@@ -163,93 +160,6 @@ test('a list, an event, a deletion and a bookmark advance the resourceVersion', 
   stream.send('BOOKMARK', { metadata: { resourceVersion: '110' } });
   await eventually('the bookmark', async () => informer.hasReached('110'));
   expect(informer.hasReached('111')).toBe(false);
-});
-
-test('calls observers after the resourceVersion has advanced', async () => {
-  const reached: string[] = [];
-  informer.observe({
-    ...nothing,
-    progressed: () => {
-      const version = ['20', '10', '6', '5'].find((candidate) => informer.hasReached(candidate));
-      reached.push(`${version} after ${deltas.length}`);
-    },
-  });
-  const stream = await watching('5', [stored('a', '1')]);
-  stream.send('MODIFIED', stored('a', '6'));
-  stream.send('BOOKMARK', { metadata: { resourceVersion: '10' } });
-  stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
-  (await server.next({ watch: false })).list('20', [stored('a', '6')]);
-  await eventually('the new list', async () => informer.hasReached('20'));
-  // What came in one piece is one step.
-  expect(reached.filter((step) => step !== '6 after 2')).toEqual(['5 after 1', '10 after 2', '20 after 2']);
-});
-
-test('does not call a removed observer', async () => {
-  const calls: string[] = [];
-  const end = informer.observe({
-    progressed: () => calls.push('progress'),
-    listed: () => calls.push('list'),
-    reset: () => calls.push('reset'),
-  });
-  const stream = await watching('5', [stored('a', '1')]);
-  expect(calls).toEqual(['list', 'progress']);
-  end();
-  stream.send('BOOKMARK', { metadata: { resourceVersion: '10' } });
-  await eventually('the bookmark', async () => informer.hasReached('10'));
-  stop.abort();
-  await running;
-  expect(calls).toEqual(['list', 'progress']);
-});
-
-test('tells observers when each list was requested', async () => {
-  const lists: number[] = [];
-  informer.observe({ ...nothing, listed: (_, startedAtMs) => lists.push(startedAtMs) });
-  const beforeMs = performance.now();
-  const stream = await watching('5', [stored('a', '1')]);
-  const betweenMs = performance.now();
-  stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
-  const list = await server.next({ watch: false });
-  const askedMs = performance.now();
-  list.list('20', []);
-  await eventually('the new list', async () => lists.length === 2);
-  const [first = 0, second = 0] = lists;
-  expect([beforeMs <= first, first <= betweenMs, betweenMs <= second, second <= askedMs]).toEqual(Array(4).fill(true));
-});
-
-describe('replaceWatch', () => {
-  const now = { openForMs: 0, relist: false };
-
-  test('closes the watch and resumes from its resourceVersion, without a pause or a warning', async () => {
-    await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, now)).toBe('replaced');
-    const resumed = await server.next({ watch: true });
-    expect(resumed.query.get('resourceVersion')).toBe('5');
-    resumed.stream().send('ADDED', stored('b', '7'));
-    await told(2);
-    expect(log.messages('warn')).toEqual([]);
-  });
-
-  test('relists if requested', async () => {
-    await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe('replaced');
-    (await server.next({ watch: false })).list('9', [stored('b', '7')]);
-    await eventually('the new list', async () => informer.hasReached('9'));
-  });
-
-  test('does nothing while the server is away, and the watch is resumed afterwards, even if a list was requested', async () => {
-    (await watching('5', [stored('a', '1')])).cut();
-    const verify = await server.next({ watch: false });
-    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe('noWatch');
-    verify.list('5', []);
-    expect((await server.next({ watch: true })).query.get('resourceVersion')).toBe('5');
-  });
-
-  test('does nothing to a watch younger than openForMs, or without a watch', async () => {
-    expect(informer.replaceWatch(undefined, now)).toBe('noWatch');
-    await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, { ...now, openForMs: 60_000 })).toBe('tooYoung');
-    expect(informer.replaceWatch('elsewhere', now)).toBe('noWatch');
-  });
 });
 
 test('finds stored objects by an index', async () => {
@@ -410,28 +320,12 @@ describe('an informer limited to', () => {
       false,
       false,
     ]);
-    const moved: (string | undefined)[] = [];
-    informer.observe({ ...nothing, progressed: (namespace) => moved.push(namespace) });
     // A new list of one leaves the other alone.
     streams.one?.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
     (await server.next({ path: pathOf('one'), watch: false })).list('20', [stored('b', '19', { namespace: 'one' })]);
     await told(4);
     expect([names('one'), names('two')]).toEqual([['b'], ['a']]);
     expect(informer.hasReached('9')).toBe(true);
-    expect(moved).toEqual(['one']);
-  });
-
-  test('some namespaces resets only the namespace that is refused', async () => {
-    make({ namespaces: ['one', 'two'] });
-    const resets: (string | undefined)[] = [];
-    informer.observe({ ...nothing, reset: (namespace) => resets.push(namespace) });
-    running = informer.run(stop.signal);
-    (await server.next({ path: pathOf('one') })).json(403, { message: 'no' });
-    await eventually('the refusal', async () => resets.length === 1);
-    expect(resets).toEqual(['one']);
-    stop.abort();
-    await running;
-    expect(resets).toEqual(['one', undefined]);
   });
 
   test('an empty list of namespaces throws', () => {
@@ -440,10 +334,8 @@ describe('an informer limited to', () => {
     );
   });
 
-  test('selected objects requests only those, and covers only those', async () => {
+  test('selected objects requests only those', async () => {
     make({ namespaces: ['one'], labelSelector: 'a in (b,c)', fieldSelector: 'metadata.name!=x' });
-    const inside = stored('y', '1', { namespace: 'one', labels: { a: 'c' } });
-    expect(informer.coverage(inside)).toBe('unlisted');
     running = informer.run(stop.signal);
     const list = await server.next({ path: pathOf('one') });
     expect(Object.fromEntries(list.query)).toEqual({
@@ -451,65 +343,23 @@ describe('an informer limited to', () => {
       labelSelector: 'a in (b,c)',
       fieldSelector: 'metadata.name!=x',
     });
-    const outside = [
-      stored('y', '1', { namespace: 'two', labels: { a: 'c' } }),
-      stored('y', '1', { namespace: 'one', labels: { a: 'd' } }),
-      stored('x', '1', { namespace: 'one', labels: { a: 'c' } }),
-    ];
-    expect(informer.coverage(inside)).toBe('unlisted');
-    list.list('5', []);
-    const stream = (await server.next({ watch: true })).stream();
-    await informer.synced;
-    expect([inside, ...outside].map((object) => informer.coverage(object))).toEqual([
-      'watched',
-      'outOfScope',
-      'outOfScope',
-      'outOfScope',
-    ]);
-    stream.send('ADDED', inside);
-    await told(1);
-    // It is still held: its leaving will be told.
-    expect(informer.coverage(stored('y', '6', { namespace: 'one' }))).toBe('watched');
   });
 });
 
-test('resets its observers when the server was restored from a backup, and when it stops', async () => {
-  let resets = 0;
-  informer.observe({
-    ...nothing,
-    reset: () => {
-      resets += 1;
-    },
-  });
+test('takes other content under an equal version when the server was restored from a backup', async () => {
   const stream = await watching('50', [stored('a', '1'), stored('b', '9'), stored('c', '40')]);
   stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
   (await server.next({ watch: false })).list('60', [stored('a', '1'), stored('b', '9'), stored('c', '40')]);
   const again = (await server.next({ watch: true })).stream();
-  expect([deltas.length, resets]).toEqual([3, 0]);
+  expect(deltas.length).toBe(3);
   again.cut();
   (await server.next({ watch: false })).list('30', []);
   // It counts on from the backup: the same numbers, other content.
   (await server.next({ watch: false })).list('30', [stored('a', '1'), { ...stored('b', '9'), spec: { size: 2 } }]);
-  await eventually('the new list', async () => resets === 1);
+  await told(5);
   expect(deltas.slice(3)).toEqual(['modified b @9', 'deleted c @40']);
   expect(informer.store.get({ name: 'b', namespace: 'default' })).toMatchObject({ spec: { size: 2 } });
   expect([informer.hasReached('30'), informer.hasReached('31')]).toEqual([true, false]);
-  stop.abort();
-  await running;
-  expect([resets, informer.coverage(stored('a', '1'))]).toEqual([2, 'unlisted']);
-});
-
-test('the refusal of an optional kind ends when a watch is accepted, before its first event', async () => {
-  make({ optional: true });
-  const stream = await watching('5', []);
-  await eventually('the list', async () => informer.coverage(stored('a', '6')) === 'watched');
-  stream.end();
-  // Before its time: the server is asked for its version.
-  (await server.next({ watch: false })).list('5', []);
-  (await server.next({ watch: true })).refuse(403, 'Forbidden');
-  await eventually('the refusal', async () => informer.coverage(stored('a', '6')) === 'unlisted');
-  (await server.next({ watch: true })).stream();
-  await eventually('the end of the refusal', async () => informer.coverage(stored('a', '6')) === 'watched');
 });
 
 test('a defective informer stays defective when a watch is accepted, until an event is processed', async () => {
@@ -520,7 +370,6 @@ test('a defective informer stays defective when a watch is accepted, until an ev
   await eventually('it is defective', async () => informer.isDefective);
   (await server.next({ watch: false })).list('6', []);
   const second = (await server.next({ watch: true })).stream();
-  await eventually('the watch is accepted', async () => informer.coverage(stored('a', '7')) === 'watched');
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(informer.isDefective).toBe(true);
   transformed = stored('bad', '6');
@@ -539,43 +388,6 @@ test('a complete list ends the defect of an informer', async () => {
   (await server.next({ watch: false })).list('5', [stored('bad', '1')]);
   await informer.synced;
   expect(informer.isDefective).toBe(false);
-});
-
-describe('an observer whose reset throws', () => {
-  const error = new TypeError('x is not a function');
-  const resetThrows = {
-    ...nothing,
-    reset: () => {
-      throw error;
-    },
-  };
-
-  test('does not end the informer when the server refuses the kind', async () => {
-    let resets = 0;
-    informer.observe(resetThrows);
-    informer.observe({ ...nothing, reset: () => (resets += 1) });
-    running = informer.run(stop.signal);
-    (await server.next({ watch: false })).refuse(403, 'Forbidden');
-    (await server.next({ watch: false })).list('5', []);
-    await informer.synced;
-    expect(resets).toBe(1);
-    expect(log.lines.filter(({ level }) => level === 'error')).toMatchObject([
-      {
-        message: 'an observer threw: it has missed a reset of the cache',
-        details: { resource: 'widgets.test.example', err: error },
-      },
-    ]);
-  });
-
-  test('does not fail the run when it is stopped', async () => {
-    let resets = 0;
-    informer.observe(resetThrows);
-    informer.observe({ ...nothing, reset: () => (resets += 1) });
-    await watching('5', []);
-    stop.abort();
-    await expect(running).resolves.toBeUndefined();
-    expect(resets).toBe(1);
-  });
 });
 
 describe('a missing permission', () => {

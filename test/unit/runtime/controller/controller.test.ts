@@ -589,31 +589,6 @@ describe('a status write that may wait', () => {
     expect([...waited.values()]).toEqual([true, false]);
   });
 
-  test('is not delayed by other keys if its key was deferred when its time was up', async () => {
-    const gate = Promise.withResolvers<void>();
-    const act: Act = async (name, { client, statusDebounce }) => {
-      if (name === 'gate') await gate.promise;
-      if (name === 'a' && times('a') === 1) {
-        // Asked before the request, which may take longer than the time.
-        expect(statusDebounce?.mayWait(false)).toBe(true);
-        await client.get(Widget, { namespace: 'default', name: 'a' });
-      }
-      return done;
-    };
-    const stream = await controller(['a'], act, { statusDebounceMs: 200, workers: 1 });
-    (await managed.server.next({ method: 'GET', watch: false })).json(200, stored('a', '13'));
-    const isDeferred = async () => (await managed.metric('controller_deferred_keys', { controller: 'widget' })) === 1;
-    await eventually('it is deferred until the cache has version 13', isDeferred);
-    stream.send('ADDED', stored('gate', '11'));
-    await reconciled('gate', 1);
-    stream.send('ADDED', stored('b', '12'));
-    stream.send('MODIFIED', stored('a', '13'));
-    await eventually('both wait', async () => !(await isDeferred()));
-    gate.resolve();
-    await reconciled('b', 1);
-    expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/gate', 'default/a', 'default/b']);
-  });
-
   test('waits for a valid time', async () => {
     await expect(controller([], () => done, { statusDebounceMs: -1 })).rejects.toThrow(RangeError);
   });

@@ -125,7 +125,7 @@ test('the event of a child, a requeue, a retry and a source are told apart', asy
   expect(reconciles().map(({ why }) => why)).toContain('retry 1');
 });
 
-test('requests and skipped applies are recorded, and a deferral until the cache shows the write', async () => {
+test('requests and skipped applies are recorded', async () => {
   const parts = managed.manager.informer(Part).store;
   const applier = new Applier({ fieldManager: 'tester' });
   managed.manager.controller(Widget, {
@@ -141,70 +141,53 @@ test('requests and skipped applies are recorded, and a deferral until the cache 
   const apply = await managed.server.next({ method: 'PATCH' });
   const applied = { ...(apply.body as object), metadata: { ...(apply.body as { metadata: object }).metadata } };
   const part = { ...applied, metadata: { ...applied.metadata, uid: 'uid-part', resourceVersion: '20' } };
-  apply.json(201, part);
+  // As the API server says of an object that an apply has created.
+  const managedFields = [{ manager: 'tester', operation: 'Apply' }];
+  apply.json(201, { ...part, metadata: { ...part.metadata, managedFields } });
   await ended(1);
   expect(reconciles()[0]?.steps).toMatchObject([{ verb: 'apply', kind: 'Part', name: 'a', answer: 'ok' }]);
-  // The cache is behind.
+  // The cache shows the response already.
   streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
-  await eventually('the key is deferred', async () => explained()?.now.startsWith('deferred for') ?? false);
-  expect(explained()?.now).toContain('the cache shows its own writes (Part default/a at version 20,');
-  expect(unfinished()).toEqual(['default/a']);
-  streams[partsPath].send('ADDED', part);
   await ended(2);
-  const second = reconciles().find(({ why }) => why.includes('deferred'));
-  expect(second?.why).toContain('Widget modified (spec.size), deferred until the cache showed its own write of Part');
-  expect(second?.deferredMs).toBeGreaterThanOrEqual(0);
+  const second = reconciles().at(-1);
+  expect(second?.why).toBe('Widget modified (spec.size)');
   expect(second?.steps).toEqual([{ verb: 'unchanged', kind: 'Part', name: 'a' }]);
 });
 
-test('every change that enqueued a deferred key is told, also one that came while it was deferred', async () => {
-  let writes = 0;
+test('a change of another client that a response has shown is told as such', async () => {
   managed.manager.controller(Widget, {
-    owns: [Part],
-    reconcile: async ({ namespace = '' }, { client }) => {
-      writes += 1;
-      if (writes === 1) await client.create(Part, { metadata: { name: 'p', namespace } });
+    reconcile: async (key, { client }) => {
+      if (explained()?.total === 0) await client.get(Widget, key);
       return done;
     },
   });
   managed.run();
-  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
-  (await managed.server.next({ method: 'POST' })).json(201, stored('p', '20'));
-  await ended(1);
-  streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
-  await eventually('the key is deferred', async () => explained()?.now.startsWith('deferred for') ?? false);
-  streams[widgetsPath].send('MODIFIED', stored('a', '12', { labels: { late: 'yes' } }));
-  await eventually('the change has arrived', async () => managed.manager.informer(Widget).hasReached('12'));
-  streams[partsPath].send('ADDED', stored('p', '20'));
+  await managed.sync({ [widgetsPath]: listed() });
+  (
+    await managed.server.next({
+      method: 'GET',
+      path: `${widgetsPath.replace('/widgets', '')}/namespaces/default/widgets/a`,
+    })
+  ).json(200, withSpec('11', 2));
   await ended(2);
-  expect(reconciles().at(-1)?.why).toBe(
-    'Widget modified (spec.size), deferred until the cache showed its own write of Part; Widget modified (metadata.labels.late, spec)',
-  );
+  expect(reconciles().at(-1)?.why).toBe('Widget modified (spec.size), shown by a response');
 });
 
-test('a deferral is told as given up if the server forbids the watch that delivers the write', async () => {
-  let writes = 0;
+test('a key whose reconcile has failed while a request of it has no answer is not finished', async () => {
   managed.manager.controller(Widget, {
-    owns: [Part],
-    observationTimeoutMs: 20,
-    reconcile: async ({ namespace = '' }, { client }) => {
-      writes += 1;
-      if (writes === 1) await client.create(Part, { metadata: { name: 'p', namespace } });
-      return done;
+    reconcile: async (key, { client }) => {
+      void client.get(Part, key).catch(() => {});
+      throw new Error('it does not wait');
     },
   });
   managed.run();
-  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
-  streams[partsPath].end();
-  (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
-  (await managed.server.next({ path: partsPath, watch: true })).refuse(403, 'Forbidden');
-  (await managed.server.next({ method: 'POST' })).json(201, stored('p', '20'));
+  await managed.sync({ [widgetsPath]: listed() });
+  const request = await managed.server.next({ method: 'GET' });
   await ended(1);
-  streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
+  expect(explained()?.now).toMatch(/^its reconcile has ended, or its record was dropped: a request has no answer/);
+  expect(unfinished()).toEqual(['default/a']);
+  request.json(200, stored('a', '5'));
   await ended(2);
-  expect(reconciles().at(-1)?.why).toBe(
-    'Widget modified (spec.size), deferred until it gave up waiting for the cache of Part, which the server forbids or does not serve',
-  );
 });
 
 test('a refusal is recorded with its code, its quota and the retry', async () => {

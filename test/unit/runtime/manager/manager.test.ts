@@ -2,6 +2,7 @@ import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
+import { Overlay } from '../../../../src/runtime/cache/overlay.ts';
 import type { OwnedKind } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, done, Manager, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { Metrics } from '../../../../src/runtime/process/index.ts';
@@ -252,8 +253,6 @@ describe('a manager', () => {
     const defect = new Error('a defect');
     const metrics = {
       queue: () => ({}),
-      watchesReplaced: () => () => {},
-      deferrals: () => {},
       informer: () => () => {},
       reconciles: () => ({
         started: () => {
@@ -406,17 +405,13 @@ describe('an informer', () => {
     const informer = managed.manager.informer(Widget);
     const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: oneWidget });
     await informer.synced;
-    const removeObserver = informer.observe({
-      progressed: () => {
-        throw new TypeError('x is not a function');
-      },
-      listed: () => {},
-      reset: () => {},
+    const observe = jest.spyOn(Overlay.prototype, 'observe').mockImplementation(() => {
+      throw new TypeError('x is not a function');
     });
     stream.send('MODIFIED', stored('a', '11'));
     await eventually('it is not ready', async () => !managed.manager.readiness().ready);
     expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
-    removeObserver();
+    observe.mockRestore();
     (await managed.server.next({ path: widgetsPath, watch: false })).list('11', []);
     const resumed = (await managed.server.next({ path: widgetsPath, watch: true })).stream();
     resumed.send('MODIFIED', stored('a', '11'));
@@ -569,7 +564,7 @@ describe('a controller', () => {
     const addHandler = jest.spyOn(kept, 'addHandler');
     const options = { owns: [Part], reconcile: noting() };
     for (const [wrong, message] of [
-      [{ observationTimeoutMs: 0 }, 'observationTimeoutMs must be above 0 and at most 2147483647 ms, is 0'],
+      [{ resyncEveryMs: 0 }, 'resyncEveryMs must be above 0 and at most 2147483647 ms, is 0'],
       [{ retries: { retriesPerSecond: 0 } }, 'retriesPerSecond must be above 0, is 0'],
       [{ workers: 0 }, 'workers must be an integer of at least 1, is 0'],
       [{ workers: 1.5 }, 'workers must be an integer of at least 1, is 1.5'],

@@ -22,8 +22,6 @@ const idle: State = {
   isInScope: true,
   isCached: true,
   isFiltered: false,
-  deferredSinceMs: undefined,
-  awaited: [],
 };
 
 const secret = 'hunter2';
@@ -386,7 +384,7 @@ describe('an explanation', () => {
     trace.reported('PartRefused');
     const patch = { metadata: { resourceVersion: '1' }, status: { phase: secret, conditions: [{ message: secret }] } };
     trace
-      .requested({ verb: 'patch', kind: Widget, key: { name: 'a' }, subresource: 'status', patch }, startedAtMs)
+      .requested({ verb: 'patch', kind: Widget, key: { name: 'a' }, subresource: 'status', body: patch }, startedAtMs)
       .answered(new NoResponseError('PATCH /a', new Error(secret), true));
     const quota = 'parts "one" is forbidden: exceeded quota: few, requested: count/parts=1, used: 3, limited: 3';
     const times = { endedAtMs: startedAtMs + 30, nextAtMs: startedAtMs + 1000 };
@@ -423,27 +421,30 @@ describe('an explanation', () => {
 
   test('of a reconcile that has ended says what it said while the reconcile ran', () => {
     const { observer, create, explained } = recording({}, { isProcessing: true });
-    const deferred = (kind: string, before: Cause | undefined): Cause => ({
-      type: 'observed',
-      how: 'observed',
+    const delta = (kind: string): Cause => ({
+      type: 'delta',
       kind,
-      deferredAtMs: performance.now() - 200,
-      before,
+      change: 'modified',
+      origin: 'response',
+      paths: ['spec.size'],
+      by: undefined,
     });
     const startedAtMs = performance.now();
     const trace = observer.started(
       'default/a',
       startedAtMs,
       {
-        cause: deferred('Part', deferred('Widget', { type: 'requeue' })),
+        cause: delta('Part'),
         addedAtMs: startedAtMs - 100,
         furtherAdds: 3,
-        furtherCauses: [{ type: 'resync' }, deferred('Part', undefined)],
+        furtherCauses: [{ type: 'resync' }, delta('Widget')],
       },
       2,
     );
     const patch = { spec: { size: 1, 'a%/': 2 } };
-    trace.requested({ verb: 'patch', kind: Part, key: { name: 'ä…日' }, patch }, startedAtMs - 5).answered(undefined);
+    trace
+      .requested({ verb: 'patch', kind: Part, key: { name: 'ä…日' }, body: patch }, startedAtMs - 5)
+      .answered(undefined);
     trace
       .requested({ verb: 'list', kind: Part }, startedAtMs)
       .answered(new NoResponseError('GET /', new Error(), true));
@@ -477,29 +478,6 @@ describe('an explanation', () => {
     request.answered(undefined);
     expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ answer: 'none before the reconcile ended' }] }]);
     expect(told('a')).toContain('create Part p: none before the reconcile ended\n');
-  });
-
-  test('tells a wait for its own writes', () => {
-    const { observer, end, told } = recording();
-    const nowMs = performance.now();
-    const cause = {
-      type: 'observed',
-      how: 'observed',
-      kind: 'Part',
-      deferredAtMs: nowMs - 250,
-      before: { type: 'retry' },
-    } as const;
-    end(
-      observer.started(
-        'default/a',
-        nowMs,
-        { cause, addedAtMs: nowMs - 1, furtherAdds: 0, furtherCauses: undefined },
-        2,
-      ),
-    );
-    const text =
-      'retry 2, deferred until the cache showed its own write of Part (deferred for 249 ms, queued for 1 ms)';
-    expect(told('a')).toContain(text);
   });
 
   test('tells a change that the predicate dropped', () => {
@@ -547,7 +525,7 @@ describe('an explanation', () => {
 
   test.each<[Partial<State>, string]>([
     [{}, 'waits for a change'],
-    [{ isProcessing: true }, 'a reconcile runs: its record was dropped'],
+    [{ isProcessing: true }, 'its reconcile has ended, or its record was dropped: a request has no answer'],
     [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
     [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
     [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],
@@ -558,10 +536,6 @@ describe('an explanation', () => {
     [{ dueAtMs: -1, dueCause: { type: 'retry' } }, 'waits for the retry of an earlier failure, in 0 ms'],
     [{ dueAtMs: -1, dueCause: { type: 'requeue' } }, 'waits for its requeue, in 0 ms'],
     [{ dueAtMs: -1, dueCause: { type: 'requeue' }, failures: 1 }, 'waits for its requeue, in 0 ms'],
-    [
-      { deferredSinceMs: -1e6, awaited: [{ kind: 'Part', object: 'default/p', version: '7', sinceMs: -1e6 }] },
-      'deferred for 17 min until the cache shows its own writes (Part default/p at version 7, 17 min ago)',
-    ],
   ])('of a key without a record in the state %j says why', (state, now) => {
     const shift = performance.now();
     const shifted = (atMs: number | undefined) => (atMs === undefined ? undefined : atMs + shift);
@@ -571,8 +545,6 @@ describe('an explanation', () => {
         ...state,
         waitingSinceMs: shifted(state.waitingSinceMs),
         dueAtMs: shifted(state.dueAtMs),
-        deferredSinceMs: shifted(state.deferredSinceMs),
-        awaited: (state.awaited ?? []).map((each) => ({ ...each, sinceMs: each.sinceMs + shift })),
       },
     );
     expect(recorder.explain({ kind: 'widgets.test.example', namespace: 'default', name: 'x' })?.now).toBe(now);
@@ -614,15 +586,6 @@ describe('what has not ended is told whenever it began', () => {
     const told = story({ activity });
     expect(told).toContain('still runs');
     expect(told).toMatch(/now: Widget default\/hangs: a reconcile runs for/);
-  });
-
-  test('a deferred key', () => {
-    const { recorder } = recording({}, { deferredSinceMs: performance.now() - 7_000 }, [key]);
-    const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 60 });
-    expect(activity.unfinished).toEqual([
-      { kind: 'Widget', key: 'default/hangs', now: 'deferred for 7.0 s until its requests are answered' },
-    ]);
-    expect(story({ activity })).toMatch(/^nothing was sent .*\n.*now: Widget default\/hangs: deferred for 7\.0 s/);
   });
 
   test('of one namespace, or of all', () => {

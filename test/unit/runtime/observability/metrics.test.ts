@@ -44,14 +44,12 @@ const ofControllerRuntime = [
 const eventBuckets = '0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 +Inf';
 const ours = [
   ['controller_debounced_keys', 'gauge', 'controller'],
-  ['controller_deferred_keys', 'gauge', 'controller'],
   ['controller_event_latency_seconds', 'histogram', 'controller', eventBuckets],
-  ['controller_longest_deferral_seconds', 'gauge', 'controller'],
   ['controller_stuck_reconciles', 'gauge', 'controller'],
   ['informer_cached_objects', 'gauge', 'resource'],
   ['informer_unreadable_objects', 'gauge', 'resource'],
   ['informer_last_event_age_seconds', 'gauge', 'resource'],
-  ['informer_watches_replaced_total', 'counter', 'controller resource'],
+  ['informer_watches_replaced_total', 'counter', 'resource'],
   ['leader_election_fence_closings_total', 'counter', 'name reason'],
   ['leader_election_lease_transitions', 'gauge', 'name'],
   ['leader_election_takeovers_total', 'counter', 'name reason'],
@@ -65,6 +63,7 @@ const statistics = {
   lists: 2,
   failedLists: 1,
   failedWatches: 4,
+  replacedWatches: 5,
   unconfirmedForMs: 500,
 };
 
@@ -88,10 +87,8 @@ test('names, types, labels and buckets are those of controller-runtime, where it
   metrics.requests('10.96.0.1:443')('GET', '200');
   metrics.leader('widgets');
   metrics.leaseTransitions('widgets', () => 7);
-  metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
   metrics.debounced('widget', () => 3);
   metrics.informer('widgets', () => statistics);
-  metrics.watchesReplaced('widget')('widgets');
   expect(await exposed()).toEqual([...ofControllerRuntime, ...ours].sort());
 });
 
@@ -103,6 +100,7 @@ test('the informers of a resource have one value each, until the last one is rem
   expect(await lines('informer_last_event_age_seconds')).toEqual([`informer_last_event_age_seconds{${label}} 0.8`]);
   expect((await lines('informer_cached_objects'))[0]).toBe(`informer_cached_objects{${label}} 6`);
   expect((await lines('reflector_lists_total'))[0]).toBe(`reflector_lists_total{${label}} 4`);
+  expect((await lines('informer_watches_replaced_total'))[0]).toBe(`informer_watches_replaced_total{${label}} 10`);
   expect((await lines('reflector_errors_total')).slice(0, 2)).toEqual([
     `reflector_errors_total{${label},verb="list"} 2`,
     `reflector_errors_total{${label},verb="watch"} 8`,
@@ -114,14 +112,9 @@ test('the informers of a resource have one value each, until the last one is rem
   expect(await registry.metrics()).not.toContain('widgets.test.example');
 });
 
-test('exposes how many keys are deferred, and for how long, and how many status writes wait', async () => {
-  metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
+test('exposes how many status writes wait', async () => {
   metrics.debounced('widget', () => 3);
   expect(await lines('controller_debounced_keys')).toEqual(['controller_debounced_keys{controller="widget"} 3']);
-  expect(await lines('controller_deferred_keys')).toEqual(['controller_deferred_keys{controller="widget"} 2']);
-  expect(await lines('controller_longest_deferral_seconds')).toEqual([
-    'controller_longest_deferral_seconds{controller="widget"} 1.5',
-  ]);
   metrics.removeController('widget');
   expect(await registry.metrics()).not.toContain('controller="widget"');
 });
@@ -165,15 +158,6 @@ test('exposes the transitions of the Lease once they are known', async () => {
   transitions = 7;
   expect(await lines('leader_election_lease_transitions')).toEqual([
     'leader_election_lease_transitions{name="widgets"} 7',
-  ]);
-});
-
-test('counts replaced watches by controller and resource', async () => {
-  const replaced = metrics.watchesReplaced('widget');
-  for (const resource of ['parts', 'widgets', 'parts']) replaced(resource);
-  expect(await lines('informer_watches_replaced_total')).toEqual([
-    'informer_watches_replaced_total{controller="widget",resource="parts"} 2',
-    'informer_watches_replaced_total{controller="widget",resource="widgets"} 1',
   ]);
 });
 

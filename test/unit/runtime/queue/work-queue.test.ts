@@ -47,22 +47,6 @@ describe('keys', () => {
     expect(await queue.next()).toBe('a');
   });
 
-  test('keep the cause that enqueued them beside the observed write that they were deferred for', async () => {
-    const change = {
-      type: 'delta',
-      kind: 'Widget',
-      change: 'modified',
-      origin: 'watch',
-      paths: ['spec.size'],
-      by: 'kubectl',
-    } as const;
-    const observed = { type: 'observed', how: 'observed', kind: 'Part', deferredAtMs: 0, before: undefined } as const;
-    queue.add('a', {}, change);
-    queue.add('a', {}, observed);
-    await queue.next();
-    expect(queue.processing('a')).toMatchObject({ cause: observed, furtherCauses: [change], furtherAdds: 1 });
-  });
-
   test('are handed to idle workers in the order in which these asked', async () => {
     const order: string[] = [];
     const first = queue.next().then((key) => order.push(`first ${key}`));
@@ -528,7 +512,7 @@ describe('a key knows its earliest event', () => {
     expect(eventAtMs()).toBeUndefined();
   });
 
-  test('of those that came before it was deferred', async () => {
+  test('of those that are given', async () => {
     const earlierMs = nowMs();
     jest.advanceTimersByTime(10);
     queue.add('a', { isEvent: true });

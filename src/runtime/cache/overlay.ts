@@ -1,0 +1,305 @@
+import type { WatchEvent } from '../client/index.ts';
+import { type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
+import { compareResourceVersions, isComparable } from './resource-version.ts';
+import type { Delta, Store } from './store.ts';
+
+/** What a response has shown of one name, until the watch has passed it. */
+type Entry =
+  /** The store shows the object. */
+  | {
+      readonly state: 'shown';
+      readonly key: string;
+      readonly version: string;
+      readonly sinceMs: number;
+      isDelivered: boolean;
+    }
+  /** The object at this version is outside the selection, so no older one is shown. */
+  | { readonly state: 'outside'; readonly key: string; readonly version: string; readonly sinceMs: number }
+  /** A tombstone: the object with this uid is gone. `version` is its last known one. */
+  | {
+      readonly state: 'gone';
+      readonly key: string;
+      readonly version: string;
+      readonly uid: string;
+      readonly sinceMs: number;
+      /** The watch has delivered the object, so that it will deliver the deletion. */
+      isDelivered: boolean;
+    };
+
+/** What the store held of an object when a request about it was sent. */
+export interface Sent {
+  /** Of the cache. It changes when versions start again (etcd was restored) and when the informer stops. */
+  readonly epoch: number;
+  readonly uid: string | undefined;
+}
+
+/**
+ * Lets a store show what responses have shown, until the watch has passed it. One per watch.
+ *
+ * **Guarantees**
+ * - What a response shows, and what it shows to be gone, the store shows when {@link show} or {@link hide} returns, or something newer.
+ * - No object goes back in time, and none that is gone comes back. The deltas lead to exactly the store.
+ * - The store converges to the API server: an entry ends with the event that delivers it, with an event or a bookmark that passes it
+ *   without that (the object has left the selection, or is gone), or with a list that began after its response.
+ *
+ * **Assumptions**
+ * - The resourceVersions of a resource are comparable (KEP-5504). Responses with others are ignored, and the watch alone counts.
+ * - A response is passed on with what {@link sent} returned before its request was sent.
+ *
+ * **Caveats**
+ * - Foreign changes arrive with the watch, as ever: only the objects of the responses are ahead of it.
+ * - While a kind cannot be watched, it shows responses for as long.
+ */
+export class Overlay<T extends KubeObject> {
+  readonly #store: Store<T>;
+  readonly #namespace: string | undefined;
+  readonly #covers: (object: T) => boolean;
+  /** By `keyString`. A newer response supersedes an older one, also about another object of that name. */
+  readonly #entries = new Map<string, Entry>();
+  /** The entries by version, oldest first, and some that were superseded. */
+  readonly #byVersion: Entry[] = [];
+  /** The watch, or the list before it, has delivered everything up to this version. Undefined before the first list. */
+  #reached: string | undefined;
+  #epoch = 0;
+
+  /**
+   * @param namespace if the watch covers only this one
+   * @param covers whether an object is in the selection of the watch
+   */
+  constructor(store: Store<T>, namespace: string | undefined, covers: (object: T) => boolean) {
+    this.#store = store;
+    this.#namespace = namespace;
+    this.#covers = covers;
+  }
+
+  /** How many entries there are. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The version up to which the watch, or the list before it, has delivered everything. Undefined before the first list. */
+  get reached(): string | undefined {
+    return this.#reached;
+  }
+
+  /** Whether an entry waits for an event: its object is in the selection, or the watch has delivered what is gone. */
+  get isWaiting(): boolean {
+    for (const entry of this.#entries.values()) {
+      if (entry.state === 'shown' || (entry.state === 'gone' && entry.isDelivered)) return true;
+    }
+    return false;
+  }
+
+  /** Whether the watch has delivered everything up to this version. */
+  hasReached(version: string): boolean {
+    return this.#reached !== undefined && compareResourceVersions(this.#reached, version) >= 0;
+  }
+
+  /** Call this before a request about an object is sent. */
+  sent(key: ObjectKey): Sent {
+    return { epoch: this.#epoch, uid: this.#store.get(key)?.metadata.uid };
+  }
+
+  /** Ignores the responses to requests that were sent before. */
+  ignoreResponses(): void {
+    this.#epoch += 1;
+  }
+
+  /**
+   * Takes the object of a response.
+   *
+   * @param prepare returns the copy that the store keeps. Not called for a response that is ignored.
+   */
+  show(object: T, { epoch }: Sent, nowMs: number, prepare: (object: T) => T): readonly Delta<T>[] {
+    const { uid, resourceVersion: version } = object.metadata;
+    if (epoch !== this.#epoch || !this.#isComparable(version) || this.hasReached(version)) return none;
+    const key = keyString(object.metadata);
+    const known = this.#entries.get(key);
+    const isOlder = known !== undefined && compareResourceVersions(version, known.version) <= 0;
+    if (isOlder || (known?.state === 'gone' && known.uid === uid)) return none;
+    const held = this.#store.get(object.metadata);
+    if (!this.#covers(object)) {
+      this.#add({ state: 'outside', key, version, sinceMs: nowMs });
+      return held === undefined ? none : this.#delete(held);
+    }
+    const isDelivered = held?.metadata.uid === uid && (known?.state !== 'shown' || known.isDelivered);
+    this.#add({ state: 'shown', key, version, sinceMs: nowMs, isDelivered });
+    return this.#put(prepare(object));
+  }
+
+  /**
+   * Whether the watch has overtaken the response, and the store holds neither its object nor a newer one: then a list may have hidden what
+   * happened to the object. Also true if the response was ignored because versions started again.
+   */
+  isOvertaken(object: T, { epoch }: Sent): boolean {
+    const { uid, resourceVersion: version } = object.metadata;
+    if (!this.#isComparable(version) || !this.#covers(object)) return false;
+    if (epoch !== this.#epoch) return true;
+    if (!this.hasReached(version)) return false;
+    const held = this.#store.get(object.metadata)?.metadata;
+    return held?.uid !== uid || compareResourceVersions(held.resourceVersion, version) < 0;
+  }
+
+  /** Takes a response that shows that the object with this uid is gone. */
+  hide(objectKey: ObjectKey, uid: string, { epoch }: Sent, nowMs: number): readonly Delta<T>[] {
+    const held = this.#store.get(objectKey);
+    // The watch has delivered the deletion, or was never to deliver the object.
+    if (epoch !== this.#epoch || held === undefined || held.metadata.uid !== uid) return none;
+    const { resourceVersion: version } = held.metadata;
+    if (!this.#isComparable(version)) return none;
+    const key = keyString(objectKey);
+    const known = this.#entries.get(key);
+    const isDelivered = known?.state !== 'shown' || known.isDelivered;
+    this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });
+    return this.#delete(held);
+  }
+
+  /** Takes an event of the watch. */
+  observe(event: WatchEvent<T>): readonly Delta<T>[] {
+    this.#reached = event.object.metadata.resourceVersion;
+    if (this.#entries.size === 0) return event.type === 'BOOKMARK' ? none : this.#take(event);
+    const deltas = event.type === 'BOOKMARK' || this.#isOverlaid(event) ? none : this.#take(event);
+    const passed = this.#settle();
+    return passed.length === 0 ? deltas : [...deltas, ...passed];
+  }
+
+  /**
+   * Takes a complete list.
+   *
+   * @param startedAtMs when it was requested. It contains every write made before.
+   */
+  replace(objects: readonly T[], version: string, startedAtMs: number): readonly Delta<T>[] {
+    const isRestored = this.#isRestored(version, startedAtMs);
+    if (isRestored) {
+      this.#epoch += 1;
+      this.#entries.clear();
+    }
+    this.#reached = version;
+    const listed = this.#entries.size === 0 ? objects : this.#overlay(objects, startedAtMs);
+    const deltas = this.#store.replace(listed, {
+      ...(this.#namespace !== undefined && { namespace: this.#namespace }),
+      trustVersions: !isRestored,
+    });
+    return [...deltas, ...this.#settle()];
+  }
+
+  /** Whether the server was restored from a backup: it is older than what the watch, or an earlier response, has shown. */
+  #isRestored(version: string, startedAtMs: number): boolean {
+    if (this.#reached !== undefined && compareResourceVersions(version, this.#reached) < 0) return true;
+    for (const entry of this.#entries.values()) {
+      if (entry.sinceMs < startedAtMs && compareResourceVersions(version, entry.version) < 0) return true;
+    }
+    return false;
+  }
+
+  /** Ends the entries that the list decides, and returns the objects that the store is to hold. */
+  #overlay(objects: readonly T[], startedAtMs: number): readonly T[] {
+    const uids = new Map(objects.map(({ metadata }) => [keyString(metadata), metadata.uid]));
+    const kept: T[] = [];
+    for (const [key, entry] of this.#entries) {
+      if (entry.state === 'gone') {
+        entry.isDelivered = uids.get(key) === entry.uid;
+        // The list is older than the response if it has the object all the same.
+        if (entry.sinceMs < startedAtMs || (!entry.isDelivered && this.hasReached(entry.version))) this.#end(entry);
+      } else if (this.hasReached(entry.version)) this.#end(entry);
+      else if (entry.state === 'shown') {
+        const held = this.#heldAt(key);
+        entry.isDelivered = uids.get(key) === held?.metadata.uid;
+        if (held !== undefined) kept.push(held);
+      }
+    }
+    return [...objects.filter((object) => !this.#isHidden(object)), ...kept];
+  }
+
+  /** Whether an entry is newer than this object of a list. */
+  #isHidden({ metadata }: T): boolean {
+    const entry = this.#entries.get(keyString(metadata));
+    if (entry === undefined) return false;
+    if (compareResourceVersions(metadata.resourceVersion, entry.version) <= 0) return true;
+    if (entry.state === 'gone' && entry.uid === metadata.uid) return true;
+    this.#end(entry);
+    return false;
+  }
+
+  /** Whether an entry is newer than this event. If the event is as new or newer, the entry ends. */
+  #isOverlaid({ type, object: { metadata } }: ObjectEvent<T>): boolean {
+    const entry = this.#entries.get(keyString(metadata));
+    if (entry === undefined) return false;
+    const difference = compareResourceVersions(metadata.resourceVersion, entry.version);
+    if (entry.state === 'gone' && entry.uid === metadata.uid) {
+      // An older DELETED event says that the object had left the selection before it was written and deleted.
+      if (type === 'DELETED' && difference >= 0) this.#end(entry);
+      else entry.isDelivered = type !== 'DELETED';
+      return true;
+    }
+    if (difference < 0) {
+      if (entry.state === 'shown')
+        entry.isDelivered = type !== 'DELETED' && this.#heldAt(entry.key)?.metadata.uid === metadata.uid;
+      return true;
+    }
+    this.#end(entry);
+    return false;
+  }
+
+  #take({ type, object }: ObjectEvent<T>): readonly Delta<T>[] {
+    if (type !== 'DELETED') return this.#put(object);
+    return this.#store.get(object.metadata)?.metadata.uid === object.metadata.uid ? this.#delete(object) : none;
+  }
+
+  /** Ends the entries that the watch has passed without an event. Their objects are not in the selection. */
+  #settle(): readonly Delta<T>[] {
+    const deltas: Delta<T>[] = [];
+    for (
+      let [entry] = this.#byVersion;
+      entry !== undefined && this.hasReached(entry.version);
+      [entry] = this.#byVersion
+    ) {
+      this.#byVersion.shift();
+      if (this.#entries.get(entry.key) !== entry || (entry.state === 'gone' && entry.isDelivered)) continue;
+      const held = entry.state === 'shown' ? this.#heldAt(entry.key) : undefined;
+      this.#end(entry);
+      if (held !== undefined) deltas.push(...this.#delete(held));
+    }
+    return deltas;
+  }
+
+  #add(entry: Entry): void {
+    this.#entries.set(entry.key, entry);
+    // Nearly always at the end: responses arrive about in the order of their versions.
+    let at = this.#byVersion.length;
+    while (at > 0 && compareResourceVersions(this.#byVersion[at - 1]?.version ?? '', entry.version) > 0) at -= 1;
+    this.#byVersion.splice(at, 0, entry);
+  }
+
+  #end(entry: Entry): void {
+    this.#entries.delete(entry.key);
+  }
+
+  #heldAt(key: string): T | undefined {
+    const slash = key.indexOf('/');
+    return this.#store.get(
+      slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) },
+    );
+  }
+
+  #put(object: T): readonly Delta<T>[] {
+    const held = this.#store.get(object.metadata);
+    // Emit the deletion, so that no handler mistakes the new object for the old one.
+    const replaced = held !== undefined && held.metadata.uid !== object.metadata.uid ? this.#delete(held) : none;
+    const delta = this.#store.set(object);
+    return delta === undefined ? replaced : [...replaced, delta];
+  }
+
+  #delete(object: T): readonly Delta<T>[] {
+    const delta = this.#store.delete(object);
+    return delta === undefined ? none : [delta];
+  }
+
+  #isComparable(version: string): boolean {
+    return isComparable(version) && (this.#reached === undefined || isComparable(this.#reached));
+  }
+}
+
+type ObjectEvent<T extends KubeObject> = Exclude<WatchEvent<T>, { readonly type: 'BOOKMARK' }>;
+
+const none: readonly never[] = [];

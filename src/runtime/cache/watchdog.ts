@@ -1,0 +1,74 @@
+import type { ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
+
+/** Options of a {@link Watchdog}. */
+export interface WatchdogOptions {
+  readonly timeoutMs: number;
+  /** Whether an event of the watch is expected. */
+  readonly isWaiting: () => boolean;
+  readonly replaceWatch: (options: ReplaceWatchOptions) => WatchReplacement;
+  /** Called after the watch was replaced. @param isFirst since the watch last delivered something */
+  readonly replaced: (isFirst: boolean) => void;
+}
+
+/**
+ * Replaces a watch that is open and silent although an event is expected: its connection may have died silently. The first time by a watch
+ * that resumes, then by one that lists.
+ */
+export class Watchdog {
+  readonly #options: WatchdogOptions;
+  #timer: NodeJS.Timeout | undefined;
+  /** When the watch last delivered something, or began to be waited for, by `performance.now`. */
+  #silentSinceMs = 0;
+  #isReplaced = false;
+  #wasTooYoung = false;
+
+  constructor(options: WatchdogOptions) {
+    this.#options = options;
+  }
+
+  /** An event may be expected from now on. Idempotent. */
+  start(): void {
+    if (this.#timer !== undefined) return;
+    this.delivered();
+    this.#startTimer(this.#options.timeoutMs);
+  }
+
+  /** The watch, or a list, has delivered something. */
+  delivered(): void {
+    this.#silentSinceMs = performance.now();
+    this.#isReplaced = false;
+    this.#wasTooYoung = false;
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #startTimer(delayMs: number): void {
+    this.#timer = setTimeout(() => this.#check(), delayMs).unref();
+  }
+
+  #check(): void {
+    this.#timer = undefined;
+    const { timeoutMs, isWaiting, replaced } = this.#options;
+    if (!isWaiting()) return;
+    const leftMs = timeoutMs - (performance.now() - this.#silentSinceMs);
+    this.#startTimer(leftMs > 0 ? leftMs : timeoutMs);
+    if (leftMs > 0 || !this.#replace()) return;
+    replaced(!this.#isReplaced);
+    this.#isReplaced = true;
+  }
+
+  /** Returns whether the watch was replaced. */
+  #replace(): boolean {
+    const { timeoutMs, replaceWatch } = this.#options;
+    // It was just broken or replaced: leave a new watch enough time.
+    const replacement = replaceWatch({ relist: this.#isReplaced, openForMs: timeoutMs / 2 });
+    if (replacement !== 'tooYoung') return replacement === 'replaced';
+    // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
+    const isTooYoungAgain = this.#wasTooYoung;
+    this.#wasTooYoung = true;
+    return isTooYoungAgain && replaceWatch({ relist: true, openForMs: 0 }) === 'replaced';
+  }
+}

@@ -1,0 +1,159 @@
+import type { AnyInformer, Sent, SentRequest } from '../cache/index.ts';
+import {
+  type Client,
+  type ClientRequest,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  isUidMismatch,
+  NoResponseError,
+} from '../client/index.ts';
+import type { Kind, KubeObject } from '../kind/index.ts';
+import type { ReconcileTrace } from '../observability/index.ts';
+import { isOnlySent } from './sent-fields.ts';
+
+/** Options of {@link ReconcileRequests}. */
+export interface ReconcileRequestsOptions {
+  readonly key: string;
+  /** Identifies the controller. */
+  readonly controller: object;
+  /** The informer of this version of a kind, if there is one. */
+  readonly informerOf: (kind: Kind) => AnyInformer | undefined;
+  /** Called when a write has changed nothing but the fields that it has sent. */
+  readonly wrote: (object: KubeObject, body: object) => void;
+  /** Enqueues the key, because a list may have hidden what happened to an object that it wrote. */
+  readonly enqueue: () => void;
+  readonly signal: AbortSignal;
+  readonly trace: ReconcileTrace | undefined;
+}
+
+/**
+ * The requests of one reconcile. The informers' stores show the object of each response before the reconcile goes on.
+ *
+ * **Guarantees**
+ * - After a write or a `get` the store shows its object or a newer one. What a response shows to be gone is gone.
+ * - Every handler gets what a response changes in the store. Only the key of this reconcile is skipped, and only for an object that it has
+ *   created, or a change of nothing but the fields that it has sent. So a change of another client is followed by a reconcile that sees
+ *   it, also if it first becomes visible inside a response.
+ * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
+ *   be stale, or its watch may have died silently.
+ *
+ * **Assumptions**
+ * - `metadata.generation` changes with the spec, if the kind has it and a `transform` drops the spec.
+ *
+ * **Caveats**
+ * - The event of a write may overtake its response. Its key is skipped all the same, while the request is in flight; if a list shows the
+ *   write first, the key is reconciled once more.
+ * - Not shown: dry runs, the scale subresource, lists, metadata alone, objects of which the informer caches another version, and the
+ *   deletion of an object that the store did not hold.
+ */
+export class ReconcileRequests {
+  readonly client: Client;
+  readonly #options: ReconcileRequestsOptions;
+  #inFlight = 0;
+  #onAnswered: (() => void) | undefined;
+
+  constructor(client: Client, options: ReconcileRequestsOptions) {
+    this.#options = options;
+    const { signal, trace } = options;
+    this.client = client.scoped({ signal, trace, hook: (request, send) => this.#request(request, send) });
+  }
+
+  /** Calls `callback` once no request is in flight, which is now at the earliest. Call it when the reconcile has ended. */
+  whenAnswered(callback: () => void): void {
+    if (this.#inFlight === 0) callback();
+    else this.#onAnswered = callback;
+  }
+
+  async #request<R>(request: ClientRequest, send: () => Promise<R>): Promise<R> {
+    if (request.verb === 'deletecollection') {
+      throw new TypeError(
+        `deleteCollection of ${request.kind.kind} in a reconcile: the cache could not show what it deletes. Delete each object of the store`,
+      );
+    }
+    const { key, isDryRun, isMetadataOnly, subresource } = request;
+    const isShown = key !== undefined && !isDryRun && !isMetadataOnly && subresource !== 'scale';
+    const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
+    const sent = key && informer?.sent(key, this.#writerOf(request));
+    this.#inFlight += 1;
+    const traced = this.#options.trace?.requested(request, performance.now());
+    try {
+      const response = await send();
+      traced?.answered(undefined);
+      if (informer !== undefined && sent !== undefined) this.#responded(informer, request, sent, response);
+      return response;
+    } catch (error) {
+      traced?.answered(error);
+      const uid = uidOfGone(request, error, sent);
+      if (key !== undefined && sent !== undefined && uid !== undefined) informer?.hide(key, uid, sent);
+      // The caller throws the error of the write, so an error of the read does not matter.
+      if (key !== undefined && sent !== undefined && showsStaleCache(request, error))
+        await this.client.get(request.kind, key).catch(() => {});
+      throw error;
+    } finally {
+      if (key !== undefined && sent !== undefined) informer?.answered(key, sent);
+      this.#inFlight -= 1;
+      if (this.#inFlight === 0) this.#onAnswered?.();
+    }
+  }
+
+  #writerOf(request: ClientRequest): SentRequest['writerOf'] {
+    const { controller, key, wrote } = this.#options;
+    const writer = { controller, key };
+    return (delta, isApplied) => {
+      if (!isOnlySent(request, delta, isApplied)) return undefined;
+      if (request.body !== undefined) wrote(delta.object, request.body);
+      return writer;
+    };
+  }
+
+  #responded(informer: AnyInformer, request: ClientRequest, sent: SentRequest, response: unknown): void {
+    const object = response as KubeObject | undefined;
+    if (object === undefined || isGone(request, object)) {
+      const uid = object?.metadata.uid ?? request.uid ?? sent.uid;
+      if (request.key !== undefined && uid !== undefined) informer.hide(request.key, uid, sent);
+      return;
+    }
+    informer.show(object, sent);
+    if (informer.isOvertaken(object, sent)) this.#options.enqueue();
+  }
+}
+
+/** The uid of an object that the error shows to be gone: no object, or another one, has the name. */
+function uidOfGone(
+  { verb, key, uid, subresource, resourceVersion, isDryRun }: ClientRequest,
+  error: unknown,
+  sent: Sent | undefined,
+): string | undefined {
+  if (isDryRun || verb === 'create') return undefined;
+  if (verb === 'delete' && isConflict(error)) return resourceVersion === undefined ? uid : undefined;
+  // A kind that is not served has no object. A kind without the subresource has one, and a get may ask for an old version.
+  const isAboutObject = subresource === undefined && (verb !== 'get' || resourceVersion === undefined);
+  return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name ? sent?.uid : undefined;
+}
+
+/**
+ * Whether the response is of an object that the request has deleted. For some kinds it is the object's last version. A write that removes
+ * the last finalizer of an object that is being deleted has it as it was written, with the resourceVersion of the request
+ * (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+ */
+function isGone({ verb, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  if (deletionTimestamp === undefined) return verb === 'delete';
+  if (verb === 'get' || subresource !== undefined) return false;
+  return deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+}
+
+/**
+ * Whether the error says that the cache may be stale. A caller that also reads the object, such as `createOnce` or `finalizer`, reads it a
+ * second time: such errors are rare.
+ */
+function showsStaleCache({ verb, uid, isDryRun }: ClientRequest, error: unknown): boolean {
+  if (isDryRun) return false;
+  if (verb === 'create') return isAlreadyExists(error);
+  const isUpdate = verb === 'patch' || verb === 'update' || verb === 'apply';
+  // The API server may have committed it. The next reconcile must not compare with the object as it was before.
+  if (error instanceof NoResponseError) return isUpdate && error.wasSent;
+  // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
+  return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
+}

@@ -1,0 +1,113 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Delta } from '../cache/index.ts';
+import type { ClientRequest, JsonPatchOperation } from '../client/index.ts';
+import type { KubeObject } from '../kind/index.ts';
+
+/**
+ * Whether a delta, which the response to a write or the event of a write in flight has caused, shows nothing that its writer does not know:
+ * an object that it has created, or a change of nothing but the fields that it has sent, to the values that it has sent. If in doubt, false:
+ * then the writer's key is reconciled once more. If another client has made the same change, the write fails, or changes nothing.
+ *
+ * @param isApplied the object has one field manager, which has applied it: of an apply, the response does not say whether it has created
+ */
+export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isApplied: boolean): boolean {
+  const { verb, subresource, body } = request;
+  if (delta.type === 'added') return verb === 'create' || (verb === 'apply' && isApplied);
+  if (delta.type === 'deleted' || body === undefined) return false;
+  try {
+    const { object, previous } = delta;
+    // A `transform` may have dropped a spec that another client has changed.
+    const generations = (object.metadata.generation ?? 0) - (previous.metadata.generation ?? 0);
+    if (generations > (subresource === 'status' ? 0 : 1)) return false;
+    const sent = asFields(body);
+    return (
+      areExplained(object, previous, sent, comparedElsewhere) &&
+      areExplained(object.metadata, previous.metadata, membersOf(sent?.metadata), changedByServer)
+    );
+  } catch {
+    // An object that cannot be read is one that another client has made so.
+    return false;
+  }
+}
+
+/** Whether a change sets a field that was sent to another value than was sent. */
+export function undoes(delta: Delta<KubeObject>, body: object): boolean {
+  if (delta.type !== 'modified') return false;
+  try {
+    return isUndone(delta.object, delta.previous, asFields(body));
+  } catch {
+    return false;
+  }
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+const asFields = (body: object): Members => (Array.isArray(body) ? fieldsOf(body) : (body as Members));
+
+function isUndone(value: unknown, previous: unknown, sent: unknown): boolean {
+  if (isMembers(sent)) {
+    const [after, before] = [membersOf(value), membersOf(previous)];
+    return Object.keys(sent).some(
+      (name) => name !== 'resourceVersion' && isUndone(after[name], before[name], sent[name]),
+    );
+  }
+  return !isDeepStrictEqual(value, previous) && !isDeepStrictEqual(value, sent ?? undefined);
+}
+
+/** Items of a list lack `apiVersion` and `kind`. */
+const comparedElsewhere = new Set(['metadata', 'apiVersion', 'kind']);
+const changedByServer = new Set(['resourceVersion', 'generation', 'managedFields']);
+
+function areExplained(value: object, previous: object, sent: Members, except: ReadonlySet<string>): boolean {
+  const [after, before] = [value as Members, previous as Members];
+  const names = [...new Set([...Object.keys(after), ...Object.keys(before)])];
+  return names.every((name) => except.has(name) || isExplained(after[name], before[name], own(sent, name)));
+}
+
+/** Whether a value is as it was before, or as it was sent. `undefined`: it was not sent. A null removes a member. */
+function isExplained(value: unknown, previous: unknown, sent: unknown): boolean {
+  if (value === previous || isDeepStrictEqual(value, previous)) return true;
+  if (sent === undefined) return false;
+  if (sent === null) return value === undefined;
+  if (isMembers(value) && isMembers(sent)) return areExplained(value, membersOf(previous), sent, nothing);
+  if (isDeepStrictEqual(value, sent)) return true;
+  // Of a list that an apply merges by key, other items may be another manager's.
+  if (!Array.isArray(value) || !Array.isArray(previous) || !Array.isArray(sent)) return false;
+  const isItemExplained = (item: unknown, index: number): boolean =>
+    isDeepStrictEqual(item, previous[index]) || sent.some((each) => isExplained(item, previous[index], each));
+  return value.length === previous.length && value.every(isItemExplained);
+}
+
+const nothing: ReadonlySet<string> = new Set();
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const membersOf = (value: unknown): Members => (isMembers(value) ? value : {});
+
+const own = (members: Members, name: string): unknown => (Object.hasOwn(members, name) ? members[name] : undefined);
+
+/** The fields that a JSON patch sets, as a merge patch. The item of a list is not found under its index, so it counts as not sent. */
+function fieldsOf(operations: readonly JsonPatchOperation[]): Members {
+  const fields: Record<string, unknown> = {};
+  for (const operation of operations) {
+    if (operation.op === 'test') continue;
+    const names = operation.path.split('/').slice(1).map(unescaped);
+    const last = names.pop() ?? '';
+    let parent = fields;
+    for (const name of names) {
+      const member = own(parent, name);
+      const next = isMembers(member) ? (member as Record<string, unknown>) : {};
+      define(parent, name, next);
+      parent = next;
+    }
+    define(parent, last, operation.op === 'add' || operation.op === 'replace' ? operation.value : null);
+  }
+  return fields;
+}
+
+/** An assignment to `__proto__` would set the prototype. */
+const define = (members: object, name: string, value: unknown): void =>
+  void Object.defineProperty(members, name, { value, enumerable: true, writable: true, configurable: true });
+
+const unescaped = (segment: string): string => segment.replaceAll('~1', '/').replaceAll('~0', '~');

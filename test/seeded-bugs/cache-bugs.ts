@@ -1,0 +1,116 @@
+import type { SeededBug } from './seeded-bug.ts';
+
+const overlay = (name: string, find: string, replace: string): SeededBug => ({
+  name: `Cache: ${name}`,
+  file: 'runtime/cache/overlay.ts',
+  find,
+  replace,
+  plans: { properties: ['overlay-model'] },
+});
+
+/** Bugs of what the cache shows of responses, and of who is enqueued by them. */
+export const cacheBugs: readonly SeededBug[] = [
+  overlay(
+    'a response hides a newer one',
+    'const isOlder = known !== undefined && compareResourceVersions(version, known.version) <= 0;',
+    'const isOlder = false;',
+  ),
+  overlay(
+    'a response hides what the watch has delivered',
+    ' || this.hasReached(version)) return none;\n    const key',
+    ') return none;\n    const key',
+  ),
+  overlay('an event hides a newer response', 'if (difference < 0) {', "if (difference < 0 && type === 'ADDED') {"),
+  overlay(
+    'an object that is gone comes back',
+    "    this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });\n",
+    '',
+  ),
+  overlay(
+    'an older deletion lifts a tombstone',
+    "if (type === 'DELETED' && difference >= 0)",
+    "if (type === 'DELETED')",
+  ),
+  overlay(
+    'an object stays that the watch has passed',
+    '      if (held !== undefined) deltas.push(...this.#delete(held));\n',
+    '',
+  ),
+  overlay('a list removes an object that is newer', '        if (held !== undefined) kept.push(held);\n', ''),
+  overlay(
+    'a list that is older brings an object back',
+    'if (entry.sinceMs < startedAtMs || (!entry',
+    'if (true || (!entry',
+  ),
+  overlay(
+    'a response from before a restore is shown',
+    '      this.#epoch += 1;\n      this.#entries.clear();',
+    '      this.#entries.clear();',
+  ),
+  overlay(
+    'a restore keeps what responses have shown',
+    '      this.#epoch += 1;\n      this.#entries.clear();',
+    '      this.#epoch += 1;',
+  ),
+  overlay(
+    'an object outside of the selection is shown',
+    'if (!this.#covers(object)) {',
+    'if (!this.#covers(object) && held === undefined) {',
+  ),
+  overlay(
+    'tombstones pile up',
+    "(entry.state === 'gone' && entry.isDelivered)) continue;",
+    "entry.state === 'gone') continue;",
+  ),
+  overlay(
+    'an object that was replaced is only modified',
+    'const replaced = held !== undefined && held.metadata.uid !== object.metadata.uid ? this.#delete(held) : none;',
+    'const replaced: readonly Delta<T>[] = none;',
+  ),
+  ...(
+    [
+      [
+        'no change of an own response enqueues the writer',
+        'controller/sent-fields.ts',
+        "if (delta.type === 'deleted' || body === undefined) return false;",
+        "if (delta.type !== 'deleted') return true;",
+      ],
+      [
+        'every change of an own response enqueues the writer',
+        'controller/own-writes.ts',
+        'if (!isOnlySent(request, delta, isApplied)) return undefined;',
+        'if (request !== undefined) return undefined;',
+      ],
+      [
+        'an own deletion is not shown',
+        'cache/overlay.ts',
+        "this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });\n    return this.#delete(held);",
+        'return none;',
+      ],
+      [
+        'an own deletion enqueues nobody',
+        'cache/informer.ts',
+        'this.#responded(partition, partition.overlay.hide(key, uid, sent, performance.now()), []);',
+        'partition.overlay.hide(key, uid, sent, performance.now());',
+      ],
+      [
+        'a key is handed out while a request has no answer',
+        'controller/controller.ts',
+        'requests.whenAnswered(() => this.#queue.done(key));',
+        'requests.whenAnswered(() => {});\n      this.#queue.done(key);',
+      ],
+      [
+        'the write of another controller does not enqueue a key',
+        'controller/controller.ts',
+        'return writer?.controller === this && writer.key === key;',
+        'return writer?.key === key;',
+      ],
+    ] as const
+  ).map(([name, file, find, replace]) => ({
+    name: `Cache: ${name}`,
+    file: `runtime/${file}`,
+    find,
+    replace,
+    plans: { properties: ['own-writes-model'] },
+  })),
+];

@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import type { WatchReplacement } from '../../../../src/runtime/cache/reflector.ts';
+import { Watchdog } from '../../../../src/runtime/cache/watchdog.ts';
+
+let nowMs: number;
+let isWaiting: boolean;
+let answers: WatchReplacement[];
+/** The watches that it has asked to replace, and those that were. */
+let calls: string[];
+let watchdog: Watchdog;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  nowMs = 0;
+  jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  isWaiting = true;
+  answers = [];
+  calls = [];
+  watchdog = new Watchdog({
+    timeoutMs: 10_000,
+    isWaiting: () => isWaiting,
+    replaceWatch: ({ relist, openForMs }) => {
+      calls.push(`${relist ? 'list' : 'resume'} after ${openForMs}`);
+      return answers.shift() ?? 'replaced';
+    },
+    replaced: (isFirst) => calls.push(isFirst ? 'first' : 'further'),
+  });
+});
+afterEach(() => {
+  watchdog.stop();
+  jest.useRealTimers();
+  jest.restoreAllMocks();
+});
+
+function pass(ms: number): void {
+  for (let left = ms; left > 0; left -= 1000) {
+    nowMs += Math.min(left, 1000);
+    jest.advanceTimersByTime(Math.min(left, 1000));
+  }
+}
+
+test('replaces a watch that stays silent, first by one that resumes, then by ones that list', () => {
+  watchdog.start();
+  pass(9000);
+  expect(calls).toEqual([]);
+  pass(1000);
+  expect(calls).toEqual(['resume after 5000', 'first']);
+  pass(20_000);
+  expect(calls.slice(2)).toEqual(['list after 5000', 'further', 'list after 5000', 'further']);
+});
+
+test('leaves a watch alone that delivers something, and one that nothing waits for', () => {
+  watchdog.start();
+  pass(6000);
+  watchdog.delivered();
+  pass(9000);
+  expect(calls).toEqual([]);
+  isWaiting = false;
+  pass(60_000);
+  expect(calls).toEqual([]);
+});
+
+test('starts again when something waits again', () => {
+  watchdog.start();
+  isWaiting = false;
+  pass(20_000);
+  isWaiting = true;
+  watchdog.start();
+  pass(9000);
+  expect(calls).toEqual([]);
+  pass(1000);
+  expect(calls).toEqual(['resume after 5000', 'first']);
+});
+
+test('resumes again, not lists, after a watch has delivered something', () => {
+  watchdog.start();
+  pass(10_000);
+  watchdog.delivered();
+  pass(10_000);
+  expect(calls).toEqual(['resume after 5000', 'first', 'resume after 5000', 'first']);
+});
+
+test('lets a young watch be, but lists if the next one is too young as well', () => {
+  answers = ['tooYoung', 'tooYoung', 'replaced'];
+  watchdog.start();
+  pass(10_000);
+  expect(calls).toEqual(['resume after 5000']);
+  pass(10_000);
+  expect(calls.slice(1)).toEqual(['resume after 5000', 'list after 0', 'first']);
+});
+
+test('counts no replacement while no watch is open', () => {
+  answers = ['noWatch'];
+  watchdog.start();
+  pass(10_000);
+  expect(calls).toEqual(['resume after 5000']);
+});
+
+test('does nothing after it was stopped', () => {
+  watchdog.start();
+  watchdog.stop();
+  pass(60_000);
+  expect(calls).toEqual([]);
+});

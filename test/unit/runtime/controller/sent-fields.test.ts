@@ -1,0 +1,98 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ClientRequest } from '../../../../src/runtime/client/index.ts';
+import { isOnlySent } from '../../../../src/runtime/controller/sent-fields.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
+
+const request = (body: object, subresource?: 'status'): ClientRequest => ({
+  verb: Array.isArray(body) || subresource !== undefined ? 'patch' : 'apply',
+  kind: Widget,
+  subresource,
+  body,
+});
+
+const at = (version: string, fields: object, metadata: object = {}): Widget =>
+  ({ ...stored('a', version, metadata), ...fields }) as Widget;
+
+const isOwn = (body: object, before: object, after: object, subresource?: 'status'): boolean => {
+  const object = at('2', after);
+  return isOnlySent(request(body, subresource), { type: 'modified', object, previous: at('1', before) }, false);
+};
+
+describe('a change is nothing but what was sent', () => {
+  test.each<[string, object, object, object]>([
+    ['a member with the sent value', { spec: { size: 2 } }, { spec: { size: 1 } }, { spec: { size: 2 } }],
+    ['beside members that stay', { spec: { size: 2 } }, { spec: { size: 1, a: 1 } }, { spec: { size: 2, a: 1 } }],
+    ['a member that a null removes', { spec: { size: null } }, { spec: { size: 1 } }, { spec: {} }],
+    ['a list', { spec: { list: [1, 2] } }, { spec: {} }, { spec: { list: [1, 2] } }],
+    [
+      'an item of a list that others have items in',
+      { status: { conditions: [{ type: 'A', at: 2 }] } },
+      { status: { conditions: [{ type: 'A', at: 1 }, { type: 'B' }] } },
+      { status: { conditions: [{ type: 'A', at: 2 }, { type: 'B' }] } },
+    ],
+    ['what a JSON patch sets', [{ op: 'add', path: '/spec/a~1b', value: 1 }], { spec: {} }, { spec: { 'a/b': 1 } }],
+    ['what a JSON patch removes', [{ op: 'remove', path: '/spec/size' }], { spec: { size: 1 } }, { spec: {} }],
+    ['nothing', { spec: { size: 1 } }, { spec: { size: 1 } }, { spec: { size: 1 } }],
+    [
+      'a kind that lists leave out',
+      { spec: { size: 2 } },
+      { spec: {} },
+      { apiVersion: 'v1', kind: 'W', spec: { size: 2 } },
+    ],
+  ])('%s', (_, body, before, after) => {
+    expect(isOwn(body, before, after)).toBe(true);
+  });
+});
+
+describe('a change is more than what was sent', () => {
+  test.each<[string, object, object, object]>([
+    ['another value', { spec: { size: 2 } }, { spec: { size: 1 } }, { spec: { size: 3 } }],
+    ['another member', { spec: { size: 2 } }, { spec: { size: 1 } }, { spec: { size: 2, a: 1 } }],
+    ['a member that was removed', { spec: { size: 2 } }, { spec: { size: 1, a: 1 } }, { spec: { size: 2 } }],
+    ['a member that was not removed as sent', { spec: { size: null } }, { spec: { size: 1 } }, { spec: { size: 2 } }],
+    ['a further item', { spec: { list: [1] } }, { spec: { list: [] } }, { spec: { list: [1, 2] } }],
+    [
+      'an item of others',
+      { spec: { list: [{ a: 2 }] } },
+      { spec: { list: [{ a: 1 }, 1] } },
+      { spec: { list: [{ a: 2 }, 2] } },
+    ],
+    ['an inherited member', { spec: {} }, { spec: {} }, { spec: { constructor: 1 } }],
+    [
+      'the item that a JSON patch sets',
+      [{ op: 'replace', path: '/spec/list/0', value: 2 }],
+      { spec: { list: [1] } },
+      { spec: { list: [2] } },
+    ],
+  ])('%s', (_, body, before, after) => {
+    expect(isOwn(body, before, after)).toBe(false);
+  });
+
+  test('a label that was not sent, beside a label that was', () => {
+    const object = at('2', {}, { labels: { a: '1', b: '1' } });
+    const delta = { type: 'modified', object, previous: at('1', {}) } as const;
+    expect(isOnlySent(request({ metadata: { labels: { a: '1' } } }), delta, false)).toBe(false);
+    expect(isOnlySent(request({ metadata: { labels: { a: '1', b: '1' } } }), delta, false)).toBe(true);
+  });
+
+  test.each([
+    ['a status', 'status', 2, false],
+    ['a status', 'status', 1, true],
+    ['a spec', undefined, 2, true],
+    ['a spec', undefined, 3, false],
+  ] as const)('%s, by generations', (_, subresource, generation, isOnly) => {
+    const object = at('2', { spec: { size: 2 } }, { generation });
+    const previous = at('1', { spec: { size: 1 } }, { generation: 1 });
+    const body = { spec: { size: 2 } };
+    expect(isOnlySent(request(body, subresource), { type: 'modified', object, previous }, false)).toBe(isOnly);
+  });
+
+  test('what a get or a delete shows, and an object that is gone', () => {
+    const object = at('2', {});
+    const modified = { type: 'modified', object, previous: object } as const;
+    expect(isOnlySent({ verb: 'get', kind: Widget }, modified, true)).toBe(false);
+    expect(isOnlySent({ verb: 'delete', kind: Widget }, modified, true)).toBe(false);
+    expect(isOnlySent(request({}), { type: 'deleted', object }, true)).toBe(false);
+    expect(isOnlySent({ verb: 'get', kind: Widget }, { type: 'added', object }, true)).toBe(false);
+  });
+});
