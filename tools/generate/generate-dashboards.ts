@@ -187,14 +187,6 @@ const operator = dashboard('Operator', 'echoperator-operator', {
         unit: 'ops',
       },
     ),
-    graph('Deferred keys', [[`sum by (controller) (controller_deferred_keys{${target}})`, '{{controller}}']], {
-      description: 'They wait until the cache shows their own writes.',
-    }),
-    graph(
-      'Longest deferral',
-      [[`max by (controller) (controller_longest_deferral_seconds{${target}})`, '{{controller}}']],
-      { unit: 's' },
-    ),
     row('API server and process'),
     graph('Requests by code', [[sumBy('method, code', rate('rest_client_requests_total')), '{{method}} {{code}}']], {
       unit: 'reqps',
@@ -261,7 +253,6 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
       { unit: 's' },
     ),
     graph('Keys in the queue', [[sumBy('controller', `workqueue_depth{${ofKinds}}`), '{{controller}}']]),
-    graph('Deferred keys', [[sumBy('controller', `controller_deferred_keys{${ofKinds}}`), '{{controller}}']]),
     graph('Objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']]),
     row('The pet store'),
     number('Pet store', [`min(echoperator_outside_up{${target},system="petstore"})`, 'up'], {
