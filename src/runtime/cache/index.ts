@@ -12,12 +12,12 @@ export {
   type FieldOwner,
   Informer,
   type InformerOptions,
-  type SentRequest,
+  type ShownRequest,
   type Unavailability,
   type Writer,
+  type WriterOf,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
-export type { Sent } from './overlay.ts';
 export type { ReflectorOptions } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
 export { type Delta, type ReadonlyStore, type ReplaceOptions, Store, type StoreOptions } from './store.ts';

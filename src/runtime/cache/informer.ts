@@ -14,10 +14,10 @@ import type { Logger } from '../observability/index.ts';
 import { requireTimerMs } from '../queue/timer-ms.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
-import { Overlay, type Sent } from './overlay.ts';
+import { Overlay } from './overlay.ts';
 import { Reflector, type ReflectorOptions, type ReflectorProgress, type ReflectorTarget } from './reflector.ts';
 import { Scope, type ScopeOptions } from './scope.ts';
-import { copy, share } from './sharing.ts';
+import { copy, copyUnreadable, share } from './sharing.ts';
 import { type Delta, type ReadonlyStore, Store } from './store.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -34,14 +34,25 @@ export interface Writer {
   readonly key: string;
 }
 
-/** A request of a reconcile about one object. */
-export interface SentRequest extends Sent {
-  /**
-   * Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent.
-   *
-   * @param isApplied the object has one field manager, which has applied it
-   */
-  readonly writerOf: (delta: Delta<KubeObject>, isApplied: boolean) => Writer | undefined;
+/**
+ * Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent.
+ *
+ * @param isApplied the object has one field manager, which has applied it
+ */
+export type WriterOf = (delta: Delta<KubeObject>, isApplied: boolean) => Writer | undefined;
+
+/** A request about one object, whose response the store is to show. The handlers get what it changes. */
+export interface ShownRequest<T extends KubeObject = KubeObject> {
+  /** Of the object that the store held when the request was sent. */
+  readonly uid: string | undefined;
+  /** The request has a response, or has failed: an event is no longer ascribed to it. Call it before the others. */
+  end(): void;
+  /** Shows a copy of the object of the response until the watch has passed it; see {@link Overlay.show}. */
+  show(object: T): void;
+  /** Hides an object that the response has shown to be gone; see {@link Overlay.hide}. */
+  hide(uid: string): void;
+  /** Whether a list may have hidden what happened to the object of the response; see {@link Overlay.isOvertaken}. */
+  isOvertaken(object: T): boolean;
 }
 
 /**
@@ -65,15 +76,10 @@ export type AnyInformer = Pick<
   | 'onUnavailable'
   | 'synced'
   | 'hasSynced'
-  | 'hasReached'
   | 'isDefective'
   | 'missingPermission'
   | 'failingForMs'
-  | 'sent'
-  | 'show'
-  | 'hide'
-  | 'isOvertaken'
-  | 'answered'
+  | 'request'
 >;
 
 /** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
@@ -156,8 +162,8 @@ export class Informer<T extends KubeObject> {
   #isRunning = false;
   /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
-  /** By `keyString`: the requests in flight about an object. */
-  readonly #requests = new Map<string, readonly SentRequest[]>();
+  /** By `keyString`: of the requests in flight about an object. */
+  readonly #requests = new Map<string, readonly WriterOf[]>();
   /** Of the objects with requests in flight, those that have one field manager, which has applied them. */
   readonly #applied = new WeakSet<KubeObject>();
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
@@ -297,48 +303,28 @@ export class Informer<T extends KubeObject> {
     this.#unavailableListeners.push(listener);
   }
 
-  /**
-   * Call this before a request about an object is sent, pass the result on with its response, and call {@link answered} after that.
-   * Undefined if the object is in none of the informer's namespaces.
-   */
-  sent(key: ObjectKey, writerOf: SentRequest['writerOf']): SentRequest | undefined {
-    const partition = this.#partitionOf(key);
+  /** Call this before a request about an object is sent. Undefined if the object is in none of the informer's namespaces. */
+  request(key: ObjectKey, writerOf: WriterOf): ShownRequest<T> | undefined {
+    const partition = this.#partitions.get(this.namespaces === undefined ? '' : (key.namespace ?? ''));
     if (partition === undefined) return undefined;
-    const request = { ...partition.overlay.sent(key), writerOf };
+    const { overlay } = partition;
     const id = keyString(key);
-    this.#requests.set(id, [...(this.#requests.get(id) ?? []), request]);
-    return request;
-  }
-
-  /** The request has a response, or has failed. */
-  answered(key: ObjectKey, request: SentRequest): void {
-    const id = keyString(key);
-    const others = this.#requests.get(id)?.filter((other) => other !== request) ?? [];
-    if (others.length === 0) this.#requests.delete(id);
-    else this.#requests.set(id, others);
-  }
-
-  /**
-   * Shows the object of a response in the store until the watch has passed it, and calls the handlers; see {@link Overlay}. The object is
-   * copied.
-   */
-  show(object: T, request: SentRequest): void {
-    const partition = this.#partitionOf(object.metadata);
-    if (partition === undefined) return;
-    const prepare = (whole: T): T => this.#prepare(whole, 'response');
-    this.#responded(partition, partition.overlay.show(object, request, performance.now(), prepare), [request]);
-  }
-
-  /** Hides an object that a response has shown to be gone from the store, and calls the handlers; see {@link Overlay}. */
-  hide(key: ObjectKey, uid: string, sent: Sent): void {
-    const partition = this.#partitionOf(key);
-    if (partition !== undefined)
-      this.#responded(partition, partition.overlay.hide(key, uid, sent, performance.now()), []);
-  }
-
-  /** Whether a list may have hidden what happened to the object of a response; see {@link Overlay.isOvertaken}. */
-  isOvertaken(object: T, sent: Sent): boolean {
-    return this.#partitionOf(object.metadata)?.overlay.isOvertaken(object, sent) ?? false;
+    const sent = overlay.sent(key);
+    this.#requests.set(id, [...(this.#requests.get(id) ?? []), writerOf]);
+    return {
+      uid: sent.uid,
+      end: () => {
+        const others = this.#requests.get(id)?.filter((other) => other !== writerOf) ?? [];
+        if (others.length === 0) this.#requests.delete(id);
+        else this.#requests.set(id, others);
+      },
+      show: (object) => {
+        const deltas = overlay.show(object, sent, performance.now(), (whole) => this.#prepare(whole, 'response'));
+        this.#responded(partition, deltas, [writerOf]);
+      },
+      hide: (uid) => this.#responded(partition, overlay.hide(key, uid, sent, performance.now()), []),
+      isOvertaken: (object) => overlay.isOvertaken(object, sent),
+    };
   }
 
   /**
@@ -371,10 +357,6 @@ export class Informer<T extends KubeObject> {
         watchdog.stop();
       }
     }
-  }
-
-  #partitionOf({ namespace = '' }: ObjectKey): Partition<T> | undefined {
-    return this.#partitions.get(this.namespaces === undefined ? '' : namespace);
   }
 
   #createPartition(
@@ -423,11 +405,15 @@ export class Informer<T extends KubeObject> {
       overlay,
       watchdog: new Watchdog({
         timeoutMs: options.silentWatchTimeoutMs ?? 10_000,
-        isWaiting: () => overlay.isWaiting,
+        waitingSinceMs: () => overlay.oldestWaiting?.sinceMs,
         replaceWatch: (replacement) => reflector.replaceWatch(replacement),
         replaced: (isFirst) => {
           partition.replacedWatches += 1;
-          if (isFirst) log.warn({}, 'the watch has not delivered our own write: replacing the watch');
+          const waiting = overlay.oldestWaiting;
+          if (!isFirst || waiting === undefined) return;
+          const seconds = Math.round((performance.now() - waiting.sinceMs) / 1000);
+          const details = { object: keyString(waiting.key), written: waiting.version, seconds };
+          log.warn(details, 'the watch has not delivered our own write: replacing the watch');
         },
       }),
       replacedWatches: 0,
@@ -440,24 +426,25 @@ export class Informer<T extends KubeObject> {
 
   #prepare(object: T, origin: DeltaOrigin): T {
     const owners = origin === 'list' ? undefined : fieldOwnersOf(object);
-    // The reconcile has the response too, and may change it. One that cannot be read whole cannot be copied.
-    const whole = origin === 'response' && isReadable(object) ? { ...object } : object;
-    const kept = this.#options.keepManagedFields ? whole : withoutManagedFields(whole);
-    if (!isReadable(kept)) return this.#unreadable(kept);
-    const small = this.#transformed(origin === 'response' ? copy(kept) : kept);
+    // The reconcile has the response too, and may change it.
+    const isShared = origin === 'response';
+    if (!isReadable(object)) return this.#unreadable(isShared ? copyUnreadable(object) : object);
+    const kept = this.#withoutManagedFields(isShared ? { ...object } : object);
+    const small = this.#transformed(isShared ? copy(kept) : kept);
     const known = this.#store.get(small.metadata);
     const prepared = share(small, known !== undefined && isReadable(known) ? known : this.#shareReference);
     this.#shareReference = prepared;
     if (owners !== undefined) {
       this.#fieldOwners?.set(prepared, owners);
-      if (this.#requests.size > 0 && owners.length === 1 && owners[0]?.operation === 'Apply')
+      if ((isShared || this.#requests.size > 0) && owners.length === 1 && owners[0]?.operation === 'Apply')
         this.#applied.add(prepared);
     }
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
   /** Returns an object as it is: transforming, sharing and freezing it would read the unreadable members. */
-  #unreadable(object: T): T {
+  #unreadable(whole: T): T {
+    const object = this.#withoutManagedFields(whole);
     // Items of lists of built-in kinds have none, and the error of a reader names it.
     if (object.kind === undefined) Object.assign(object, { kind: this.kind.kind });
     if (this.#store.get(object.metadata)?.metadata.resourceVersion !== object.metadata.resourceVersion) {
@@ -465,6 +452,13 @@ export class Informer<T extends KubeObject> {
       this.#log.warn(details, 'an object cannot be read whole: its cache entry lacks these members');
     }
     return object;
+  }
+
+  /** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */
+  #withoutManagedFields(object: T): T {
+    if (this.#options.keepManagedFields || !('managedFields' in object.metadata)) return object;
+    const { managedFields: _, ...metadata } = object.metadata;
+    return Object.assign(object, { metadata });
   }
 
   #transformed(object: T): T {
@@ -490,14 +484,14 @@ export class Informer<T extends KubeObject> {
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #responded({ overlay, watchdog }: Partition<T>, deltas: readonly Delta<T>[], requests: readonly SentRequest[]): void {
+  #responded({ overlay, watchdog }: Partition<T>, deltas: readonly Delta<T>[], requests: readonly WriterOf[]): void {
     for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, requests));
     this.#forgetFieldOwners();
     if (overlay.size > 0 && this.#isRunning) watchdog.start();
   }
 
-  #writerOf(delta: Delta<T>, requests: readonly SentRequest[]): Writer | undefined {
-    for (const { writerOf } of requests) {
+  #writerOf(delta: Delta<T>, requests: readonly WriterOf[]): Writer | undefined {
+    for (const writerOf of requests) {
       const writer = writerOf(delta, this.#applied.has(delta.object));
       if (writer !== undefined) return writer;
     }
@@ -530,6 +524,7 @@ export class Informer<T extends KubeObject> {
         this.#emit(this.#handlers, delta, 'watch', requests && this.#writerOf(delta, requests));
       }
     }
+    for (const delta of overlay.settle()) this.#emit(this.#handlers, delta, 'watch');
     this.#forgetFieldOwners();
   }
 
@@ -588,10 +583,3 @@ export interface FieldOwner {
 
 const fieldOwnersOf = ({ metadata }: KubeObject): readonly FieldOwner[] | undefined =>
   'managedFields' in metadata ? (metadata.managedFields as readonly FieldOwner[]) : undefined;
-
-/** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */
-function withoutManagedFields<T extends KubeObject>(object: T): T {
-  if (!('managedFields' in object.metadata)) return object;
-  const { managedFields: _, ...metadata } = object.metadata;
-  return Object.assign(object, { metadata });
-}

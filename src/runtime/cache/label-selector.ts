@@ -10,12 +10,16 @@ export function parseLabelSelector(text: string): Selector | undefined {
   return all(text.split(/,(?![^(]*\))/), parseRequirement);
 }
 
-/** Parses a field selector (k8s.io/apimachinery/pkg/fields): `metadata.name=a,status.phase!=Failed`. A missing field is empty. */
+/**
+ * Parses a field selector (k8s.io/apimachinery/pkg/fields) of the fields that mean the same for each kind: `metadata.name=a`. What
+ * others mean, each kind's server decides: `spec.unschedulable=false` also matches a Node without that field. Returns undefined for a
+ * selector that it cannot parse.
+ */
 export function parseFieldSelector(text: string): Selector | undefined {
   return all(text.split(','), (requirement) => {
     // A backslash escapes commas and equals signs. Names and phases contain neither, so escapes are not parsed.
     const [, key, operator, value] = /^\s*([^=!\\]+?)\s*(!=|==?)\s*([^\\]*?)\s*$/.exec(requirement) ?? [];
-    if (key === undefined || value === undefined) return undefined;
+    if ((key !== 'metadata.name' && key !== 'metadata.namespace') || value === undefined) return undefined;
     return (read) => ((read(key) ?? '') === value) === (operator !== '!=');
   });
 }

@@ -1,35 +1,29 @@
 import type { WatchEvent } from '../client/index.ts';
-import { type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/index.ts';
 import { compareResourceVersions, isComparable } from './resource-version.ts';
 import type { Delta, Store } from './store.ts';
 
 /** What a response has shown of one name, until the watch has passed it. */
-type Entry =
-  /** The store shows the object. */
-  | {
-      readonly state: 'shown';
-      readonly key: string;
-      readonly version: string;
-      readonly sinceMs: number;
-      isDelivered: boolean;
-    }
-  /** The object at this version is outside the selection, so no older one is shown. */
-  | { readonly state: 'outside'; readonly key: string; readonly version: string; readonly sinceMs: number }
-  /** A tombstone: the object with this uid is gone. `version` is its last known one. */
-  | {
-      readonly state: 'gone';
-      readonly key: string;
-      readonly version: string;
-      readonly uid: string;
-      readonly sinceMs: number;
-      /** The watch has delivered the object, so that it will deliver the deletion. */
-      isDelivered: boolean;
-    };
+interface Entry {
+  /**
+   * `shown`: the store shows the object. `outside`: the object is outside the selection at this version, so no older one is shown.
+   * `gone`: a tombstone of the object with this uid; `version` is its last known one.
+   */
+  readonly state: 'shown' | 'outside' | 'gone';
+  readonly key: ObjectKey;
+  readonly uid: string;
+  readonly version: string;
+  readonly sinceMs: number;
+  /** The watch has delivered the object, so that it will deliver its deletion. */
+  isDelivered: boolean;
+}
 
 /** What the store held of an object when a request about it was sent. */
 export interface Sent {
   /** Of the cache. It changes when versions start again (etcd was restored) and when the informer stops. */
   readonly epoch: number;
+  /** How many lists the cache had taken. */
+  readonly lists: number;
   readonly uid: string | undefined;
 }
 
@@ -56,11 +50,10 @@ export class Overlay<T extends KubeObject> {
   readonly #covers: (object: T) => boolean;
   /** By `keyString`. A newer response supersedes an older one, also about another object of that name. */
   readonly #entries = new Map<string, Entry>();
-  /** The entries by version, oldest first, and some that were superseded. */
-  readonly #byVersion: Entry[] = [];
   /** The watch, or the list before it, has delivered everything up to this version. Undefined before the first list. */
   #reached: string | undefined;
   #epoch = 0;
+  #lists = 0;
 
   /**
    * @param namespace if the watch covers only this one
@@ -77,17 +70,14 @@ export class Overlay<T extends KubeObject> {
     return this.#entries.size;
   }
 
-  /** The version up to which the watch, or the list before it, has delivered everything. Undefined before the first list. */
-  get reached(): string | undefined {
-    return this.#reached;
-  }
-
-  /** Whether an entry waits for an event: its object is in the selection, or the watch has delivered what is gone. */
-  get isWaiting(): boolean {
+  /** Of the entries that wait for an event, the oldest: its object is in the selection, or the watch has delivered what is gone. */
+  get oldestWaiting(): Readonly<Entry> | undefined {
+    let oldest: Entry | undefined;
     for (const entry of this.#entries.values()) {
-      if (entry.state === 'shown' || (entry.state === 'gone' && entry.isDelivered)) return true;
+      const isWaiting = entry.state === 'shown' || (entry.state === 'gone' && entry.isDelivered);
+      if (isWaiting && !(oldest !== undefined && oldest.sinceMs <= entry.sinceMs)) oldest = entry;
     }
-    return false;
+    return oldest;
   }
 
   /** Whether the watch has delivered everything up to this version. */
@@ -97,7 +87,7 @@ export class Overlay<T extends KubeObject> {
 
   /** Call this before a request about an object is sent. */
   sent(key: ObjectKey): Sent {
-    return { epoch: this.#epoch, uid: this.#store.get(key)?.metadata.uid };
+    return { epoch: this.#epoch, lists: this.#lists, uid: this.#store.get(key)?.metadata.uid };
   }
 
   /** Ignores the responses to requests that were sent before. */
@@ -113,54 +103,61 @@ export class Overlay<T extends KubeObject> {
   show(object: T, { epoch }: Sent, nowMs: number, prepare: (object: T) => T): readonly Delta<T>[] {
     const { uid, resourceVersion: version } = object.metadata;
     if (epoch !== this.#epoch || !this.#isComparable(version) || this.hasReached(version)) return none;
-    const key = keyString(object.metadata);
-    const known = this.#entries.get(key);
+    const known = this.#entries.get(keyString(object.metadata));
     const isOlder = known !== undefined && compareResourceVersions(version, known.version) <= 0;
     if (isOlder || (known?.state === 'gone' && known.uid === uid)) return none;
     const held = this.#store.get(object.metadata);
-    if (!this.#covers(object)) {
-      this.#add({ state: 'outside', key, version, sinceMs: nowMs });
-      return held === undefined ? none : this.#delete(held);
-    }
+    const isShown = this.#covers(object);
     const isDelivered = held?.metadata.uid === uid && (known?.state !== 'shown' || known.isDelivered);
-    this.#add({ state: 'shown', key, version, sinceMs: nowMs, isDelivered });
-    return this.#put(prepare(object));
+    const state = isShown ? 'shown' : 'outside';
+    this.#set({ state, key: keyOf(object), uid, version, sinceMs: nowMs, isDelivered });
+    if (isShown) return this.#put(prepare(object));
+    return held === undefined ? none : this.#delete(held);
   }
 
   /**
-   * Whether the watch has overtaken the response, and the store holds neither its object nor a newer one: then a list may have hidden what
-   * happened to the object. Also true if the response was ignored because versions started again.
+   * Whether a list since the request may have hidden what happened to the object of a response: the list has overtaken the response, and the
+   * store holds neither its object nor a newer one. Also true if the response was ignored because versions started again. What the watch
+   * alone has overtaken, the handlers have got.
    */
-  isOvertaken(object: T, { epoch }: Sent): boolean {
+  isOvertaken(object: T, { epoch, lists }: Sent): boolean {
     const { uid, resourceVersion: version } = object.metadata;
     if (!this.#isComparable(version) || !this.#covers(object)) return false;
     if (epoch !== this.#epoch) return true;
-    if (!this.hasReached(version)) return false;
+    if (lists === this.#lists || !this.hasReached(version)) return false;
     const held = this.#store.get(object.metadata)?.metadata;
     return held?.uid !== uid || compareResourceVersions(held.resourceVersion, version) < 0;
   }
 
   /** Takes a response that shows that the object with this uid is gone. */
-  hide(objectKey: ObjectKey, uid: string, { epoch }: Sent, nowMs: number): readonly Delta<T>[] {
-    const held = this.#store.get(objectKey);
+  hide(key: ObjectKey, uid: string, { epoch }: Sent, nowMs: number): readonly Delta<T>[] {
+    const held = this.#store.get(key);
     // The watch has delivered the deletion, or was never to deliver the object.
     if (epoch !== this.#epoch || held === undefined || held.metadata.uid !== uid) return none;
     const { resourceVersion: version } = held.metadata;
     if (!this.#isComparable(version)) return none;
-    const key = keyString(objectKey);
-    const known = this.#entries.get(key);
+    const known = this.#entries.get(keyString(key));
     const isDelivered = known?.state !== 'shown' || known.isDelivered;
-    this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });
+    this.#set({ state: 'gone', key: keyOf(held), uid, version, sinceMs: nowMs, isDelivered });
     return this.#delete(held);
   }
 
-  /** Takes an event of the watch. */
+  /** Takes an event of the watch. Call {@link settle} after the last one of a batch. */
   observe(event: WatchEvent<T>): readonly Delta<T>[] {
     this.#reached = event.object.metadata.resourceVersion;
-    if (this.#entries.size === 0) return event.type === 'BOOKMARK' ? none : this.#take(event);
-    const deltas = event.type === 'BOOKMARK' || this.#isOverlaid(event) ? none : this.#take(event);
-    const passed = this.#settle();
-    return passed.length === 0 ? deltas : [...deltas, ...passed];
+    return event.type === 'BOOKMARK' || this.#isOverlaid(event) ? none : this.#take(event);
+  }
+
+  /** Ends the entries that the watch has passed without an event. Their objects are not in the selection. */
+  settle(): readonly Delta<T>[] {
+    const deltas: Delta<T>[] = [];
+    for (const entry of this.#entries.values()) {
+      if (!this.hasReached(entry.version) || (entry.state === 'gone' && entry.isDelivered)) continue;
+      this.#end(entry);
+      const held = entry.state === 'shown' ? this.#store.get(entry.key) : undefined;
+      if (held !== undefined) deltas.push(...this.#delete(held));
+    }
+    return deltas;
   }
 
   /**
@@ -175,12 +172,13 @@ export class Overlay<T extends KubeObject> {
       this.#entries.clear();
     }
     this.#reached = version;
+    this.#lists += 1;
     const listed = this.#entries.size === 0 ? objects : this.#overlay(objects, startedAtMs);
     const deltas = this.#store.replace(listed, {
       ...(this.#namespace !== undefined && { namespace: this.#namespace }),
       trustVersions: !isRestored,
     });
-    return [...deltas, ...this.#settle()];
+    return [...deltas, ...this.settle()];
   }
 
   /** Whether the server was restored from a backup: it is older than what the watch, or an earlier response, has shown. */
@@ -203,8 +201,8 @@ export class Overlay<T extends KubeObject> {
         if (entry.sinceMs < startedAtMs || (!entry.isDelivered && this.hasReached(entry.version))) this.#end(entry);
       } else if (this.hasReached(entry.version)) this.#end(entry);
       else if (entry.state === 'shown') {
-        const held = this.#heldAt(key);
-        entry.isDelivered = uids.get(key) === held?.metadata.uid;
+        const held = this.#store.get(entry.key);
+        entry.isDelivered = uids.get(key) === entry.uid;
         if (held !== undefined) kept.push(held);
       }
     }
@@ -223,7 +221,7 @@ export class Overlay<T extends KubeObject> {
 
   /** Whether an entry is newer than this event. If the event is as new or newer, the entry ends. */
   #isOverlaid({ type, object: { metadata } }: ObjectEvent<T>): boolean {
-    const entry = this.#entries.get(keyString(metadata));
+    const entry = this.#entries.size === 0 ? undefined : this.#entries.get(keyString(metadata));
     if (entry === undefined) return false;
     const difference = compareResourceVersions(metadata.resourceVersion, entry.version);
     if (entry.state === 'gone' && entry.uid === metadata.uid) {
@@ -233,8 +231,7 @@ export class Overlay<T extends KubeObject> {
       return true;
     }
     if (difference < 0) {
-      if (entry.state === 'shown')
-        entry.isDelivered = type !== 'DELETED' && this.#heldAt(entry.key)?.metadata.uid === metadata.uid;
+      entry.isDelivered = type !== 'DELETED' && entry.uid === metadata.uid;
       return true;
     }
     this.#end(entry);
@@ -246,40 +243,12 @@ export class Overlay<T extends KubeObject> {
     return this.#store.get(object.metadata)?.metadata.uid === object.metadata.uid ? this.#delete(object) : none;
   }
 
-  /** Ends the entries that the watch has passed without an event. Their objects are not in the selection. */
-  #settle(): readonly Delta<T>[] {
-    const deltas: Delta<T>[] = [];
-    for (
-      let [entry] = this.#byVersion;
-      entry !== undefined && this.hasReached(entry.version);
-      [entry] = this.#byVersion
-    ) {
-      this.#byVersion.shift();
-      if (this.#entries.get(entry.key) !== entry || (entry.state === 'gone' && entry.isDelivered)) continue;
-      const held = entry.state === 'shown' ? this.#heldAt(entry.key) : undefined;
-      this.#end(entry);
-      if (held !== undefined) deltas.push(...this.#delete(held));
-    }
-    return deltas;
-  }
-
-  #add(entry: Entry): void {
-    this.#entries.set(entry.key, entry);
-    // Nearly always at the end: responses arrive about in the order of their versions.
-    let at = this.#byVersion.length;
-    while (at > 0 && compareResourceVersions(this.#byVersion[at - 1]?.version ?? '', entry.version) > 0) at -= 1;
-    this.#byVersion.splice(at, 0, entry);
+  #set(entry: Entry): void {
+    this.#entries.set(keyString(entry.key), entry);
   }
 
   #end(entry: Entry): void {
-    this.#entries.delete(entry.key);
-  }
-
-  #heldAt(key: string): T | undefined {
-    const slash = key.indexOf('/');
-    return this.#store.get(
-      slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) },
-    );
+    this.#entries.delete(keyString(entry.key));
   }
 
   #put(object: T): readonly Delta<T>[] {

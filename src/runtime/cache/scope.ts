@@ -22,20 +22,13 @@ export class Scope {
   }
 
   /** A selector that this runtime cannot parse is assumed to match. */
-  covers(object: KubeObject): boolean {
-    const { namespace = '', labels } = object.metadata;
+  covers({ metadata }: KubeObject): boolean {
+    const { name, namespace = '', labels } = metadata;
     if (this.#namespaces !== undefined && !this.#namespaces.has(namespace)) return false;
-    return this.#labels((key) => labels?.[key]) && this.#fields((path) => fieldOf(object, path));
+    return (
+      this.#labels((key) => labels?.[key]) && this.#fields((field) => (field === 'metadata.name' ? name : namespace))
+    );
   }
 }
 
 const everything: Selector = () => true;
-
-function fieldOf(object: KubeObject, path: string): string | undefined {
-  let value: unknown = object;
-  for (const name of path.split('.')) {
-    if (typeof value !== 'object' || value === null) return undefined;
-    value = Object.entries(value).find(([member]) => member === name)?.[1];
-  }
-  return value === undefined || value === null ? undefined : String(value);
-}

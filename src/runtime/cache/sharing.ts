@@ -60,6 +60,13 @@ function shareMembers(value: Members, reference: Members, names: Names): unknown
   return equal && count === 0 ? reference : value;
 }
 
+/** A copy of an object with unreadable members, which stay so. */
+export function copyUnreadable<T extends object>(object: T): T {
+  const members: Record<string, PropertyDescriptor> = Object.getOwnPropertyDescriptors(object);
+  for (const member of Object.values(members)) if ('value' in member) member.value = copy(member.value);
+  return Object.defineProperties({}, members) as T;
+}
+
 /** A copy of a parsed value, so that {@link share} does not change the original. */
 export function copy<T>(value: T): T {
   return copyValue(value) as T;

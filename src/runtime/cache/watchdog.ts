@@ -3,8 +3,8 @@ import type { ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
 /** Options of a {@link Watchdog}. */
 export interface WatchdogOptions {
   readonly timeoutMs: number;
-  /** Whether an event of the watch is expected. */
-  readonly isWaiting: () => boolean;
+  /** Since when an event of the watch is expected, by `performance.now`. Undefined: none is. */
+  readonly waitingSinceMs: () => number | undefined;
   readonly replaceWatch: (options: ReplaceWatchOptions) => WatchReplacement;
   /** Called after the watch was replaced. @param isFirst since the watch last delivered something */
   readonly replaced: (isFirst: boolean) => void;
@@ -17,8 +17,8 @@ export interface WatchdogOptions {
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #timer: NodeJS.Timeout | undefined;
-  /** When the watch last delivered something, or began to be waited for, by `performance.now`. */
-  #silentSinceMs = 0;
+  /** When the watch last delivered something, by `performance.now`. */
+  #deliveredAtMs = 0;
   #isReplaced = false;
   #wasTooYoung = false;
 
@@ -28,14 +28,12 @@ export class Watchdog {
 
   /** An event may be expected from now on. Idempotent. */
   start(): void {
-    if (this.#timer !== undefined) return;
-    this.delivered();
-    this.#startTimer(this.#options.timeoutMs);
+    if (this.#timer === undefined) this.#startTimer(this.#options.timeoutMs);
   }
 
   /** The watch, or a list, has delivered something. */
   delivered(): void {
-    this.#silentSinceMs = performance.now();
+    this.#deliveredAtMs = performance.now();
     this.#isReplaced = false;
     this.#wasTooYoung = false;
   }
@@ -51,9 +49,10 @@ export class Watchdog {
 
   #check(): void {
     this.#timer = undefined;
-    const { timeoutMs, isWaiting, replaced } = this.#options;
-    if (!isWaiting()) return;
-    const leftMs = timeoutMs - (performance.now() - this.#silentSinceMs);
+    const { timeoutMs, waitingSinceMs, replaced } = this.#options;
+    const sinceMs = waitingSinceMs();
+    if (sinceMs === undefined) return;
+    const leftMs = Math.max(sinceMs, this.#deliveredAtMs) + timeoutMs - performance.now();
     this.#startTimer(leftMs > 0 ? leftMs : timeoutMs);
     if (leftMs > 0 || !this.#replace()) return;
     replaced(!this.#isReplaced);

@@ -21,9 +21,10 @@ import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import { Overwrites } from './overwrites.ts';
-import { ReconcileRequests } from './own-writes.ts';
 import { type Predicate, passes } from './predicate.ts';
+import { ReconcileRequests } from './reconcile-requests.ts';
 import { isTerminal, type Result } from './result.ts';
+import type { Modified } from './sent-fields.ts';
 import { type KeySource, runSource } from './source.ts';
 import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { TimeLimit } from './time-limit.ts';
@@ -149,7 +150,7 @@ export interface ControllerEnvironment {
 
 const resync: Cause = { type: 'resync' };
 const source: Cause = { type: 'source' };
-const relist: Cause = { type: 'relist' };
+const missed: Cause = { type: 'missed' };
 const overwrite: Cause = { type: 'overwrite' };
 const takeover: Cause = { type: 'takeover' };
 
@@ -294,10 +295,7 @@ export class Controller<T extends KubeObject> {
     });
     this.#handlerRemovers.push(removeHandler);
     const watches = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
-    for (const watch of watches) {
-      const attachment = watch.attach(informers, this.#enqueue, tracksCauses);
-      this.#handlerRemovers.push(() => attachment.detach());
-    }
+    for (const watch of watches) this.#handlerRemovers.push(watch.attach(informers, this.#enqueue, tracksCauses));
   }
 
   #isWriter(key: string, writer: Writer | undefined): boolean {
@@ -317,12 +315,12 @@ export class Controller<T extends KubeObject> {
   };
 
   #add(key: string, { priority, event }: EnqueueOptions, cause: Cause | undefined): void {
-    const pauseMs = event === undefined ? 0 : this.#pauseMs(key, event);
+    const pauseMs = event?.type === 'modified' ? this.#pauseMs(key, event) : 0;
     if (pauseMs > 0) this.#queue.addAfter(key, pauseMs, priority === undefined ? {} : { priority }, overwrite);
     else this.#queue.add(key, { priority, isEvent: event !== undefined }, this.#isTakingOver ? takeover : cause);
   }
 
-  #pauseMs(key: string, event: Delta<KubeObject>): number {
+  #pauseMs(key: string, event: Modified): number {
     const { pauseMs, isFirst } = this.#overwrites.pause(key, event, performance.now());
     if (isFirst) {
       this.#log.warn(
@@ -369,7 +367,7 @@ export class Controller<T extends KubeObject> {
       this.#debouncer?.dequeued(key);
       const requests = await this.#reconcileOne(key, queued, signal);
       // A request of a reconcile that has failed may still take effect: the next one must see that.
-      requests.whenAnswered(() => this.#queue.done(key));
+      requests.end(() => this.#queue.done(key));
     }
   }
 
@@ -393,8 +391,8 @@ export class Controller<T extends KubeObject> {
       key,
       controller: this,
       informerOf: this.#informerOf,
-      wrote: (object, body) => this.#overwrites.wrote(key, object, body),
-      enqueue: () => this.#queue.add(key, {}, relist),
+      wrote: (delta, body) => this.#overwrites.wrote(key, delta, body),
+      enqueue: () => this.#queue.add(key, {}, missed),
       signal,
       trace,
     });

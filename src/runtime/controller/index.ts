@@ -50,7 +50,6 @@ export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
 export type { KeySource } from './source.ts';
 export type { StatusDebounce } from './status-debounce.ts';
 export type {
-  Attachment,
   Enqueue,
   EnqueueOptions,
   InformerSource,

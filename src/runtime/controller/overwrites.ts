@@ -1,6 +1,4 @@
-import type { Delta } from '../cache/index.ts';
-import type { KubeObject } from '../kind/index.ts';
-import { undoes } from './sent-fields.ts';
+import { changedBy, type Modified, undoes } from './sent-fields.ts';
 
 /** How many corrections in a row are made at once: a person, or an autoscaler, may try a few times. */
 const promptCorrections = 3;
@@ -14,30 +12,34 @@ const calmMs = 10 * 60_000;
 const maxObjects = 1000;
 
 interface Written {
-  readonly key: string;
-  /** What was sent last. */
-  body: object;
+  /** What the last write has changed. */
+  readonly sent: object;
+  /** How many writes in a row were overwritten. */
   times: number;
-  /** When the last overwrite is corrected, by `performance.now`. */
-  correctedAtMs: number;
+  /** When the overwriting of the last write is corrected, by `performance.now`. Undefined: it was not overwritten. */
+  correctedAtMs: number | undefined;
+  /** When the overwriting of an earlier one was. */
+  readonly earlierAtMs: number;
 }
 
 /**
- * Makes two writers pause who correct each other: each change of a field that a key has written, to another value, enqueues the key, whose
- * reconcile writes it again. After a few corrections in a row the key waits for a second, and twice as long each further time, up to an
- * hour. Changes of other fields, and of other objects, enqueue it at once.
+ * Makes two writers pause who correct each other: when a change undoes what a key has written, its reconcile writes it again. After a few
+ * corrections in a row the key waits for a second, and twice as long each further time, up to an hour. Other changes, and changes of other
+ * objects, enqueue it at once.
  */
 export class Overwrites {
-  /** By uid; those that were written last are the last. */
+  /** By key and uid; those that were written last are the last. */
   readonly #written = new Map<string, Written>();
 
   /** A write of the key has changed an object. */
-  wrote(key: string, { metadata }: KubeObject, body: object): void {
-    const known = this.#written.get(metadata.uid);
-    this.#written.delete(metadata.uid);
+  wrote(key: string, delta: Modified, body: object): void {
+    const id = idOf(key, delta);
+    const { times = 0, correctedAtMs, earlierAtMs = 0 } = this.#written.get(id) ?? {};
+    this.#written.delete(id);
     const [oldest] = this.#written.keys();
     if (oldest !== undefined && this.#written.size >= maxObjects) this.#written.delete(oldest);
-    this.#written.set(metadata.uid, { times: 0, correctedAtMs: 0, ...(known?.key === key && known), key, body });
+    const sent = changedBy(delta, body);
+    this.#written.set(id, { sent, times, correctedAtMs: undefined, earlierAtMs: correctedAtMs ?? earlierAtMs });
   }
 
   /**
@@ -45,14 +47,19 @@ export class Overwrites {
    *
    * @returns also whether it is the first pause
    */
-  pause(key: string, delta: Delta<KubeObject>, nowMs: number): { readonly pauseMs: number; readonly isFirst: boolean } {
-    const written = this.#written.get(delta.object.metadata.uid);
-    if (written?.key !== key || !undoes(delta, written.body)) return { pauseMs: 0, isFirst: false };
-    if (nowMs - written.correctedAtMs > calmMs) written.times = 0;
-    written.times += 1;
+  pause(key: string, delta: Modified, nowMs: number): { readonly pauseMs: number; readonly isFirst: boolean } {
+    const written = this.#written.get(idOf(key, delta));
+    const correctedAtMs = written?.correctedAtMs;
+    if (written === undefined || !undoes(delta, written.sent, correctedAtMs !== undefined))
+      return { pauseMs: 0, isFirst: false };
+    // Several changes are corrected by one write.
+    if (correctedAtMs !== undefined) return { pauseMs: Math.max(0, correctedAtMs - nowMs), isFirst: false };
+    written.times = nowMs - written.earlierAtMs > calmMs ? 1 : written.times + 1;
     const exponent = written.times - promptCorrections - 1;
     const pauseMs = exponent < 0 ? 0 : Math.min(firstPauseMs * 2 ** exponent, maxPauseMs);
     written.correctedAtMs = nowMs + pauseMs;
     return { pauseMs, isFirst: exponent === 0 };
   }
 }
+
+const idOf = (key: string, { object }: Modified): string => `${object.metadata.uid} ${key}`;

@@ -16,13 +16,17 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isA
   if (delta.type === 'deleted' || body === undefined) return false;
   try {
     const { object, previous } = delta;
-    // A `transform` may have dropped a spec that another client has changed.
-    const generations = (object.metadata.generation ?? 0) - (previous.metadata.generation ?? 0);
-    if (generations > (subresource === 'status' ? 0 : 1)) return false;
     const sent = asFields(body);
+    // A request with a version that the store has not shown is based on another client's change.
+    const { resourceVersion = previous.metadata.resourceVersion } = membersOf(sent.metadata);
+    if (resourceVersion !== previous.metadata.resourceVersion) return false;
+    // A `transform` may have dropped a spec that another client has changed.
+    const mayChangeSpec = subresource === undefined && Object.keys(sent).some((name) => !besideSpec.has(name));
+    const generations = (object.metadata.generation ?? 0) - (previous.metadata.generation ?? 0);
+    if (generations > (mayChangeSpec ? 1 : 0)) return false;
     return (
       areExplained(object, previous, sent, comparedElsewhere) &&
-      areExplained(object.metadata, previous.metadata, membersOf(sent?.metadata), changedByServer)
+      areExplained(object.metadata, previous.metadata, membersOf(sent.metadata), changedByServer)
     );
   } catch {
     // An object that cannot be read is one that another client has made so.
@@ -30,30 +34,65 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isA
   }
 }
 
-/** Whether a change sets a field that was sent to another value than was sent. */
-export function undoes(delta: Delta<KubeObject>, body: object): boolean {
-  if (delta.type !== 'modified') return false;
+/** Of what a write has sent, what it has changed. */
+export const changedBy = ({ object, previous }: Modified, body: object): object =>
+  differing(asFields(body), object, previous);
+
+function differing(sent: Members, value: unknown, previous: unknown): Members {
+  const [after, before] = [membersOf(value), membersOf(previous)];
+  const changed = Object.entries(sent).filter(([name]) => !isDeepStrictEqual(own(after, name), own(before, name)));
+  return Object.fromEntries(
+    changed.map(([name, each]) => [
+      name,
+      isMembers(each) ? differing(each, own(after, name), own(before, name)) : each,
+    ]),
+  );
+}
+
+/**
+ * Whether a change undoes what was sent: a field gets another value, or an item leaves a list.
+ *
+ * @param isUndoneAlready an earlier change has undone it: items may have left their list before
+ */
+export function undoes({ object, previous }: Modified, sent: object, isUndoneAlready: boolean): boolean {
   try {
-    return isUndone(delta.object, delta.previous, asFields(body));
+    return isUndone(object, previous, sent, isUndoneAlready);
   } catch {
     return false;
   }
 }
 
+/** The change of an object. */
+export type Modified = Extract<Delta<KubeObject>, { readonly type: 'modified' }>;
+
 type Members = Readonly<Record<string, unknown>>;
 
 const asFields = (body: object): Members => (Array.isArray(body) ? fieldsOf(body) : (body as Members));
 
-function isUndone(value: unknown, previous: unknown, sent: unknown): boolean {
+function isUndone(value: unknown, previous: unknown, sent: unknown, isUndoneAlready: boolean): boolean {
   if (isMembers(sent)) {
     const [after, before] = [membersOf(value), membersOf(previous)];
     return Object.keys(sent).some(
-      (name) => name !== 'resourceVersion' && isUndone(after[name], before[name], sent[name]),
+      (name) =>
+        name !== 'resourceVersion' && isUndone(own(after, name), own(before, name), sent[name], isUndoneAlready),
     );
   }
-  return !isDeepStrictEqual(value, previous) && !isDeepStrictEqual(value, sent ?? undefined);
+  if (isDeepStrictEqual(value, previous)) return false;
+  // Other items may be another writer's.
+  if (isShortList(sent) && isShortList(previous) && isShortList(value))
+    return sent.some((item) => (isUndoneAlready || includes(previous, item)) && !includes(value, item));
+  return !isDeepStrictEqual(value, sent ?? undefined);
 }
 
+/** Items are compared each with each. */
+const maxItems = 100;
+
+const isShortList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= maxItems;
+
+const includes = (items: readonly unknown[], item: unknown): boolean =>
+  items.some((each) => isDeepStrictEqual(each, item));
+
+const besideSpec = new Set(['metadata', 'apiVersion', 'kind', 'status']);
 /** Items of a list lack `apiVersion` and `kind`. */
 const comparedElsewhere = new Set(['metadata', 'apiVersion', 'kind']);
 const changedByServer = new Set(['resourceVersion', 'generation', 'managedFields']);
@@ -69,13 +108,9 @@ function isExplained(value: unknown, previous: unknown, sent: unknown): boolean 
   if (value === previous || isDeepStrictEqual(value, previous)) return true;
   if (sent === undefined) return false;
   if (sent === null) return value === undefined;
+  // A list counts as a whole: its items may be several writers'.
   if (isMembers(value) && isMembers(sent)) return areExplained(value, membersOf(previous), sent, nothing);
-  if (isDeepStrictEqual(value, sent)) return true;
-  // Of a list that an apply merges by key, other items may be another manager's.
-  if (!Array.isArray(value) || !Array.isArray(previous) || !Array.isArray(sent)) return false;
-  const isItemExplained = (item: unknown, index: number): boolean =>
-    isDeepStrictEqual(item, previous[index]) || sent.some((each) => isExplained(item, previous[index], each));
-  return value.length === previous.length && value.every(isItemExplained);
+  return isDeepStrictEqual(value, sent);
 }
 
 const nothing: ReadonlySet<string> = new Set();

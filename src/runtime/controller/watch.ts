@@ -1,4 +1,4 @@
-import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions, Writer } from '../cache/index.ts';
+import type { Delta, DeltaOrigin, Informer, InformerOptions, Writer } from '../cache/index.ts';
 import {
   controllerOf,
   groupOf,
@@ -29,22 +29,15 @@ export interface EnqueueOptions {
 /** Adds a key to the controller's queue. The cause is for the operator's observer. */
 export type Enqueue = (key: ObjectKey, options?: EnqueueOptions, cause?: Cause) => void;
 
-/** A watch that is attached. */
-export interface Attachment {
-  /** The informer that delivers the events. */
-  readonly informer: AnyInformer;
-  /** Removes the handler. */
-  detach(): void;
-}
-
 /** A kind that a controller watches in addition to its own, and the mapping from its changes to keys. */
 export interface Watch {
   /**
    * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
    *
    * @param tracksCauses whether to pass causes: the operator has an observer.
+   * @returns a function that removes the handler.
    */
-  attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): Attachment;
+  attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): () => void;
 }
 
 /** Limits the events of a watch. */
@@ -107,7 +100,7 @@ function watchDeltas<T extends KubeObject>(
     attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
       const causes = tracksCauses ? new DeltaCauses(kind.kind, informer.trackFieldOwners()) : undefined;
-      const detach = informer.addHandler((delta, origin, writer) => {
+      return informer.addHandler((delta, origin, writer) => {
         if (!passes(predicate, delta)) return;
         const enqueueOptions = enqueueOptionsOf(delta, origin, writer);
         let cause: Cause | undefined;
@@ -117,7 +110,6 @@ function watchDeltas<T extends KubeObject>(
           enqueue(key, enqueueOptions, cause);
         }
       });
-      return { informer, detach };
     },
   };
 }

@@ -33,10 +33,13 @@ export class UnreadableObjectError extends Error {
  */
 export function makeUnreadable(object: KubeObject, members: readonly string[], problem: string): void {
   for (const member of members) {
-    const get = (): never => {
-      throw new UnreadableObjectError(object, member, problem);
-    };
-    Object.defineProperty(object, member, { enumerable: true, get });
+    Object.defineProperty(object, member, {
+      enumerable: true,
+      // A copy names itself.
+      get(this: KubeObject): never {
+        throw new UnreadableObjectError(this, member, problem);
+      },
+    });
   }
   Object.defineProperty(object, unreadableMembers, { value: members });
 }

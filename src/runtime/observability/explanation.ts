@@ -208,7 +208,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
   if (state.isProcessing) {
-    if (running === undefined) return 'its reconcile has ended, or its record was dropped: a request has no answer';
+    if (running === undefined) return 'its reconcile has ended, or its record was dropped: a request has no response';
     const { steps, lastFurtherStep, startedAtMs } = running;
     const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
       .filter(({ verb, ms }) => verb !== 'unchanged' && ms === undefined)
@@ -300,8 +300,8 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       return 'resync';
     case 'source':
       return 'a source of keys';
-    case 'relist':
-      return 'a list, which may have hidden a change';
+    case 'missed':
+      return 'a change of another client that may have been missed';
     case 'takeover':
       return 'this replica began to lead';
     case 'debounce':

@@ -34,12 +34,14 @@ test.each(['app>1', 'app in db', '(', '!app=web'])('the label selector %j is not
 });
 
 test.each<[string, boolean | undefined]>([
-  ['app=web', true],
-  ['app!=web', false],
-  ['app==web,none=', true],
-  ['none!=x', true],
-  ['app', undefined],
-  ['app=a\\,b', undefined],
+  ['metadata.name=web', true],
+  ['metadata.name!=web', false],
+  ['metadata.name==web,metadata.namespace=', true],
+  ['metadata.namespace!=x', true],
+  ['metadata.name', undefined],
+  ['metadata.name=a\\,b', undefined],
+  ['metadata.name=web,spec.unschedulable=false', undefined],
 ])('the field selector %j matches: %p', (selector, fits) => {
-  expect(parseFieldSelector(selector)?.(read)).toBe(fits);
+  const fields: Readonly<Record<string, string>> = { 'metadata.name': 'web' };
+  expect(parseFieldSelector(selector)?.((field) => fields[field])).toBe(fits);
 });

@@ -3,8 +3,8 @@ import type { WatchReplacement } from '../../../../src/runtime/cache/reflector.t
 import { Watchdog } from '../../../../src/runtime/cache/watchdog.ts';
 
 let nowMs: number;
-let isWaiting: boolean;
-let answers: WatchReplacement[];
+let waitingSinceMs: number | undefined;
+let replacements: WatchReplacement[];
 /** The watches that it has asked to replace, and those that were. */
 let calls: string[];
 let watchdog: Watchdog;
@@ -13,15 +13,15 @@ beforeEach(() => {
   jest.useFakeTimers();
   nowMs = 0;
   jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
-  isWaiting = true;
-  answers = [];
+  waitingSinceMs = 0;
+  replacements = [];
   calls = [];
   watchdog = new Watchdog({
     timeoutMs: 10_000,
-    isWaiting: () => isWaiting,
+    waitingSinceMs: () => waitingSinceMs,
     replaceWatch: ({ relist, openForMs }) => {
       calls.push(`${relist ? 'list' : 'resume'} after ${openForMs}`);
-      return answers.shift() ?? 'replaced';
+      return replacements.shift() ?? 'replaced';
     },
     replaced: (isFirst) => calls.push(isFirst ? 'first' : 'further'),
   });
@@ -55,16 +55,16 @@ test('leaves a watch alone that delivers something, and one that nothing waits f
   watchdog.delivered();
   pass(9000);
   expect(calls).toEqual([]);
-  isWaiting = false;
+  waitingSinceMs = undefined;
   pass(60_000);
   expect(calls).toEqual([]);
 });
 
 test('starts again when something waits again', () => {
   watchdog.start();
-  isWaiting = false;
+  waitingSinceMs = undefined;
   pass(20_000);
-  isWaiting = true;
+  waitingSinceMs = nowMs;
   watchdog.start();
   pass(9000);
   expect(calls).toEqual([]);
@@ -81,7 +81,7 @@ test('resumes again, not lists, after a watch has delivered something', () => {
 });
 
 test('lets a young watch be, but lists if the next one is too young as well', () => {
-  answers = ['tooYoung', 'tooYoung', 'replaced'];
+  replacements = ['tooYoung', 'tooYoung', 'replaced'];
   watchdog.start();
   pass(10_000);
   expect(calls).toEqual(['resume after 5000']);
@@ -90,10 +90,24 @@ test('lets a young watch be, but lists if the next one is too young as well', ()
 });
 
 test('counts no replacement while no watch is open', () => {
-  answers = ['noWatch'];
+  replacements = ['noWatch'];
   watchdog.start();
   pass(10_000);
   expect(calls).toEqual(['resume after 5000']);
+});
+
+test('lets a watch be whose wait has just begun, when the check of an earlier one is due', () => {
+  watchdog.start();
+  pass(1000);
+  watchdog.delivered();
+  waitingSinceMs = undefined;
+  pass(8000);
+  waitingSinceMs = nowMs;
+  watchdog.start();
+  pass(9000);
+  expect(calls).toEqual([]);
+  pass(1000);
+  expect(calls).toEqual(['resume after 5000', 'first']);
 });
 
 test('does nothing after it was stopped', () => {

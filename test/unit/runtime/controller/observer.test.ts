@@ -15,7 +15,7 @@ afterEach(() => managed.close());
 
 const explained = () => recorder.explain({ kind: 'widget', namespace: 'default', name: 'a' });
 const reconciles = (): readonly ExplainedReconcile[] => explained()?.reconciles ?? [];
-/** The keys that are reconciled or deferred now. */
+/** The keys that are reconciled now. */
 const unfinished = () => recorder.explainActivity({ withinSeconds: 1 }).unfinished.map(({ key }) => key);
 const ended = (count: number): Promise<unknown> =>
   eventually(`${count} reconciles are recorded`, async () => (explained()?.total ?? 0) >= count);
@@ -173,7 +173,7 @@ test('a change of another client that a response has shown is told as such', asy
   expect(reconciles().at(-1)?.why).toBe('Widget modified (spec.size), shown by a response');
 });
 
-test('a key whose reconcile has failed while a request of it has no answer is not finished', async () => {
+test('a key whose reconcile has failed while a request of it has no response is not finished', async () => {
   managed.manager.controller(Widget, {
     reconcile: async (key, { client }) => {
       void client.get(Part, key).catch(() => {});
@@ -184,7 +184,7 @@ test('a key whose reconcile has failed while a request of it has no answer is no
   await managed.sync({ [widgetsPath]: listed() });
   const request = await managed.server.next({ method: 'GET' });
   await ended(1);
-  expect(explained()?.now).toMatch(/^its reconcile has ended, or its record was dropped: a request has no answer/);
+  expect(explained()?.now).toMatch(/^its reconcile has ended, or its record was dropped: a request has no response/);
   expect(unfinished()).toEqual(['default/a']);
   request.json(200, stored('a', '5'));
   await ended(2);

@@ -525,7 +525,7 @@ describe('an explanation', () => {
 
   test.each<[Partial<State>, string]>([
     [{}, 'waits for a change'],
-    [{ isProcessing: true }, 'its reconcile has ended, or its record was dropped: a request has no answer'],
+    [{ isProcessing: true }, 'its reconcile has ended, or its record was dropped: a request has no response'],
     [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
     [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
     [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],

@@ -3,6 +3,7 @@ import type { InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, done, type KubeObject, watches } from '../../../../src/runtime/index.ts';
 import { keyOf } from '../../../../src/runtime/kind/index.ts';
+import { Namespace } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
@@ -163,6 +164,33 @@ describe('the store', () => {
   });
 });
 
+describe('a response that cannot be read whole', () => {
+  const deep = (levels: number): object => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`);
+
+  test('is shown as what can be read of it, which the reconcile cannot change', async () => {
+    type Response = Part & { readonly metadata: { readonly labels: object }; readonly status: object };
+    let response: Response | undefined;
+    await controller(
+      firstOnly(async (client) => {
+        response = (await createPart(client)) as Response;
+        for (const part of [response.metadata, response.metadata.labels, response.status])
+          Object.assign(part, { name: 'changed' });
+      }),
+    );
+    const managedFields = [{ manager: 'tester', operation: 'Update' }];
+    const part = stored('p', '20', { labels: { x: '1' }, managedFields } as object);
+    (await next('POST')).json(201, { ...part, spec: deep(600), status: { phase: 'Running' } });
+    await eventually('the response', async () => response !== undefined && partInStore() === '20');
+    const held = managed.manager.informer(Part).store.get(partKey);
+    expect(held?.metadata).toEqual(stored('p', '20', { labels: { x: '1' } }).metadata);
+    expect((held as Response | undefined)?.status).toEqual({ phase: 'Running' });
+    expect(() => held?.spec).toThrow(
+      'Part default/p: .spec is nested more than 500 levels deep: simplify it, or delete the object',
+    );
+    expect(response?.metadata).toMatchObject({ managedFields });
+  });
+});
+
 describe('a key without a predicate', () => {
   const status = (value: object): object => ({ ...stored('a', '20'), status: value });
   const mergeStatus = (client: Client): Promise<unknown> =>
@@ -204,8 +232,8 @@ describe('a key without a predicate', () => {
 
   test('is reconciled for the change of another client that the response to its status shows', async () => {
     await controller(firstOnly(mergeStatus), { widget: stored('a', '1', { generation: 1 }) });
-    const answer = { ...stored('a', '20', { generation: 2 }), status: { phase: 'Done' }, spec: { size: 7 } };
-    (await next('PATCH')).json(200, answer);
+    const response = { ...stored('a', '20', { generation: 2 }), status: { phase: 'Done' }, spec: { size: 7 } };
+    (await next('PATCH')).json(200, response);
     await reconciled('a', 2);
   });
 
@@ -332,6 +360,13 @@ describe('an error that shows a stale cache', () => {
     expect(partInStore()).toBe('20');
   });
 
+  test('an AlreadyExists of an object that is gone again: no event need follow, so the key is reconciled', async () => {
+    await controller(firstOnly((client) => createPart(client).catch(() => {})));
+    (await next('POST')).refuse(409, 'AlreadyExists');
+    (await readOf('parts', 'p')).refuse(404, 'NotFound', { details: { name: 'p' } });
+    await reconciled('a', 2);
+  });
+
   test('a uid that another object has: that object is read', async () => {
     await controller(firstOnly(applyWithUid), { existing: [stored('p', '5')] });
     const causes = [{ reason: 'FieldValueInvalid', field: 'metadata.uid', message: 'field is immutable' }];
@@ -356,9 +391,24 @@ describe('an error that shows a stale cache', () => {
         existing: [stored('p', '5')],
       },
     );
-    (await next('DELETE')).refuse(409, 'Conflict');
+    const message = 'Precondition failed: UID in precondition: uid-p, UID in object meta: other';
+    (await next('DELETE')).refuse(409, 'Conflict', { message });
     await reconciled('a', 2);
     expect(partInStore()).toBeUndefined();
+  });
+
+  test('a delete that conflicts with something else: the object stays', async () => {
+    let isDone = false;
+    await controller(
+      firstOnly(async (client) => {
+        await client.delete(Part, partKey, { uid: 'uid-p' }).catch(() => {});
+        isDone = true;
+      }),
+      { existing: [stored('p', '5')] },
+    );
+    (await next('DELETE')).refuse(409, 'Conflict', { message: 'the content is being removed' });
+    await eventually('the response', async () => isDone);
+    expect(partInStore()).toBe('5');
   });
 
   test('an object of a kind that is not served, or another version of the object, is not gone', async () => {
@@ -378,7 +428,7 @@ describe('an error that shows a stale cache', () => {
   });
 });
 
-test('a key is not reconciled again while a request of its failed reconcile has no answer', async () => {
+test('a key is not reconciled again while a request of its failed reconcile has no response', async () => {
   await controller((client, run) => {
     if (run > 1) return Promise.resolve();
     void createPart(client).catch(() => {});
@@ -390,6 +440,129 @@ test('a key is not reconciled again while a request of its failed reconcile has 
   expect(times('a')).toBe(1);
   create.json(201, stored('p', '20'));
   await reconciled('a', 2);
+});
+
+test('a key has one worker, also if a failed reconcile leaves a branch that sends one request after the other', async () => {
+  let error: unknown;
+  await controller(async (client, run) => {
+    if (run > 1) return;
+    const branch = async (): Promise<void> => {
+      await client.get(Part, partKey);
+      await client.get(Part, partKey);
+    };
+    const refused = branch().catch((thrown: unknown) => {
+      error = thrown;
+    });
+    await Promise.race([refused, Promise.reject(new Error('it does not wait'))]);
+  });
+  const first = await next('GET');
+  await othersGoOn('20');
+  expect(times('a')).toBe(1);
+  first.json(200, stored('p', '5'));
+  await eventually('the second is refused', async () => error !== undefined);
+  expect(error).toEqual(new Error('get of Part after the reconcile of default/a has ended: await each request'));
+  await reconciled('a', 2);
+});
+
+describe('an event that overtakes the response to a request', () => {
+  const theirs = { ...stored('p', '20'), spec: { size: 7 } };
+
+  test('of a creation of another client, after which ours fails, enqueues the key', async () => {
+    await controller(firstOnly((client) => createPart(client).catch(() => {})));
+    const create = await next('POST');
+    parts.send('ADDED', theirs);
+    await eventually('the event', async () => partInStore() === '20');
+    create.refuse(409, 'AlreadyExists');
+    (await next('GET')).json(200, theirs);
+    await reconciled('a', 2);
+  });
+
+  test('of a creation of another client, which comes while the failed reconcile reads that object, enqueues the key', async () => {
+    await controller(firstOnly((client) => createPart(client).catch(() => {})));
+    (await next('POST')).refuse(409, 'AlreadyExists');
+    const read = await next('GET');
+    parts.send('ADDED', theirs);
+    await eventually('the event', async () => partInStore() === '20');
+    read.json(200, theirs);
+    await reconciled('a', 2);
+  });
+
+  test('of a creation whose response is lost, enqueues the key', async () => {
+    await controller(firstOnly((client) => createPart(client).catch(() => {})));
+    const create = await next('POST');
+    parts.send('ADDED', stored('p', '20'));
+    await eventually('the event', async () => partInStore() === '20');
+    create.cut();
+    await reconciled('a', 2);
+  });
+
+  test('of an apply of another client, enqueues the key', async () => {
+    const manifest = { metadata: { ...partKey, labels: { x: '1' } } };
+    await controller(firstOnly((client) => client.apply(Part, manifest, { force: true })));
+    const apply = await next('PATCH');
+    const managedFields = [{ manager: 'kubectl', operation: 'Apply' }];
+    parts.send('ADDED', { ...theirs, metadata: { ...theirs.metadata, managedFields } });
+    await eventually('the event', async () => partInStore() === '20');
+    const own = { manager: 'tester', operation: 'Apply' };
+    const both = stored('p', '21', { labels: { x: '1' }, managedFields: [...managedFields, own] } as object);
+    apply.json(200, { ...both, spec: { size: 7 } });
+    await reconciled('a', 2);
+  });
+});
+
+test('a Namespace that is being deleted is not gone while its spec has finalizers', async () => {
+  let namespaces: (() => string | undefined) | undefined;
+  const name = 'n';
+  const shown: (string | undefined)[] = [];
+  const leaving = {
+    ...stored(name, '20', { deletionTimestamp: '2026-01-01T00:00:00Z', namespace: undefined } as object),
+  };
+  managed.manager.controller(Namespace, {
+    reconcile: async (_, { client }) => {
+      if (shown.length > 0) return done;
+      await client.delete(Namespace, { name }, { uid: `uid-${name}` });
+      shown.push(namespaces?.());
+      return done;
+    },
+  });
+  const { store } = managed.manager.informer(Namespace);
+  namespaces = () => store.get({ name })?.metadata.resourceVersion;
+  managed.run();
+  const { metadata } = stored(name, '5', { namespace: undefined } as object);
+  await managed.sync({ '/api/v1/namespaces': { resourceVersion: '10', items: [{ metadata }] } });
+  (await next('DELETE')).json(200, leaving);
+  await eventually('the response', async () => shown.length === 1);
+  expect(shown).toEqual(['20']);
+});
+
+describe('no reconcile follows another without end', () => {
+  test('if an object is outside a selection that only the server knows', async () => {
+    await controller((client) => client.get(Part, partKey), { partInformer: { fieldSelector: 'status.ok!=1' } });
+    (await next('GET')).json(200, stored('p', '5'));
+    await othersGoOn('20');
+    expect(times('a')).toBe(1);
+  });
+
+  test('if the server was restored and the watch does not know it yet', async () => {
+    await controller((client) => client.mergeStatus(Widget, { ...widgetKey, resourceVersion: '1' }, { phase: 'Mine' }));
+    (await next('PATCH')).json(200, { ...stored('a', '7'), status: { phase: 'Mine' } });
+    await othersGoOn('20');
+    expect(times('a')).toBe(1);
+  });
+});
+
+test('an object stays that only the server knows to be in the selection', async () => {
+  const seen: (string | undefined)[] = [];
+  await controller(
+    firstOnly(async (client) => {
+      await client.patch(Part, partKey, { type: 'merge', body: { metadata: { labels: { x: '1' } } } });
+      seen.push(partInStore());
+    }),
+    { existing: [stored('p', '5')], partInformer: { fieldSelector: 'spec.unschedulable=false' } },
+  );
+  (await next('PATCH')).json(200, stored('p', '20', { labels: { x: '1' } }));
+  await eventually('the response', async () => seen.length === 1);
+  expect(seen).toEqual(['20']);
 });
 
 test('the client of a reconcile refuses to delete a collection', async () => {
@@ -442,9 +615,10 @@ describe('a watch that is silent while a response waits for its event', () => {
 });
 
 test('two writers who correct each other pause, which is logged once', async () => {
-  await controller((client, run) =>
-    client.mergeStatus(Widget, { ...widgetKey, resourceVersion: String(run) }, { phase: 'Mine' }),
-  );
+  await controller((client) => {
+    const { resourceVersion = '' } = widgetInStore()?.metadata ?? {};
+    return client.mergeStatus(Widget, { ...widgetKey, resourceVersion }, { phase: 'Mine' });
+  });
   const withPhase = (version: number, phase: string): object => ({
     ...stored('a', String(version)),
     status: { phase },

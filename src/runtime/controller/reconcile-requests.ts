@@ -1,4 +1,4 @@
-import type { AnyInformer, Sent, SentRequest } from '../cache/index.ts';
+import type { AnyInformer, ShownRequest, WriterOf } from '../cache/index.ts';
 import {
   type Client,
   type ClientRequest,
@@ -10,7 +10,7 @@ import {
 } from '../client/index.ts';
 import type { Kind, KubeObject } from '../kind/index.ts';
 import type { ReconcileTrace } from '../observability/index.ts';
-import { isOnlySent } from './sent-fields.ts';
+import { isOnlySent, type Modified } from './sent-fields.ts';
 
 /** Options of {@link ReconcileRequests}. */
 export interface ReconcileRequestsOptions {
@@ -20,8 +20,8 @@ export interface ReconcileRequestsOptions {
   /** The informer of this version of a kind, if there is one. */
   readonly informerOf: (kind: Kind) => AnyInformer | undefined;
   /** Called when a write has changed nothing but the fields that it has sent. */
-  readonly wrote: (object: KubeObject, body: object) => void;
-  /** Enqueues the key, because a list may have hidden what happened to an object that it wrote. */
+  readonly wrote: (delta: Modified, body: object) => void;
+  /** Enqueues the key, because a change that was not its own may have enqueued nobody. */
   readonly enqueue: () => void;
   readonly signal: AbortSignal;
   readonly trace: ReconcileTrace | undefined;
@@ -37,13 +37,14 @@ export interface ReconcileRequestsOptions {
  *   it, also if it first becomes visible inside a response.
  * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
  *   be stale, or its watch may have died silently.
+ * - The key is reconciled again if another client's change may have enqueued nobody, for example because a list has hidden it.
  *
  * **Assumptions**
  * - `metadata.generation` changes with the spec, if the kind has it and a `transform` drops the spec.
  *
  * **Caveats**
- * - The event of a write may overtake its response. Its key is skipped all the same, while the request is in flight; if a list shows the
- *   write first, the key is reconciled once more.
+ * - The event of a write may overtake its response. Its key is skipped all the same, while the request is in flight. If a list shows the
+ *   write first, or the request fails, the key is reconciled once more.
  * - Not shown: dry runs, the scale subresource, lists, metadata alone, objects of which the informer caches another version, and the
  *   deletion of an object that the store did not hold.
  */
@@ -51,7 +52,8 @@ export class ReconcileRequests {
   readonly client: Client;
   readonly #options: ReconcileRequestsOptions;
   #inFlight = 0;
-  #onAnswered: (() => void) | undefined;
+  #whenSettled: (() => void) | undefined;
+  #hasEnded = false;
 
   constructor(client: Client, options: ReconcileRequestsOptions) {
     this.#options = options;
@@ -59,10 +61,19 @@ export class ReconcileRequests {
     this.client = client.scoped({ signal, trace, hook: (request, send) => this.#request(request, send) });
   }
 
-  /** Calls `callback` once no request is in flight, which is now at the earliest. Call it when the reconcile has ended. */
-  whenAnswered(callback: () => void): void {
-    if (this.#inFlight === 0) callback();
-    else this.#onAnswered = callback;
+  /**
+   * The reconcile has ended. Calls `callback` once no request is in flight, which is now at the earliest. From then on the client sends
+   * nothing: a key is never handed out while a request of its last reconcile is in flight.
+   */
+  end(callback: () => void): void {
+    this.#whenSettled = callback;
+    this.#settle();
+  }
+
+  #settle(): void {
+    if (this.#inFlight > 0 || this.#whenSettled === undefined) return;
+    this.#hasEnded = true;
+    this.#whenSettled();
   }
 
   async #request<R>(request: ClientRequest, send: () => Promise<R>): Promise<R> {
@@ -71,65 +82,85 @@ export class ReconcileRequests {
         `deleteCollection of ${request.kind.kind} in a reconcile: the cache could not show what it deletes. Delete each object of the store`,
       );
     }
+    if (this.#hasEnded) {
+      throw new Error(
+        `${request.verb} of ${request.kind.kind} after the reconcile of ${this.#options.key} has ended: await each request`,
+      );
+    }
     const { key, isDryRun, isMetadataOnly, subresource } = request;
-    const isShown = key !== undefined && !isDryRun && !isMetadataOnly && subresource !== 'scale';
+    const isShown = !isDryRun && !isMetadataOnly && subresource !== 'scale';
     const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
-    const sent = key && informer?.sent(key, this.#writerOf(request));
+    /** The versions for which the key was skipped before the response. */
+    const skipped: string[] = [];
+    const shown = key && informer?.request(key, this.#writerOf(request, skipped));
     this.#inFlight += 1;
     const traced = this.#options.trace?.requested(request, performance.now());
     try {
       const response = await send();
       traced?.answered(undefined);
-      if (informer !== undefined && sent !== undefined) this.#responded(informer, request, sent, response);
+      shown?.end();
+      // The event was of another client, which did the same just before.
+      if (skipped.some((version) => version !== versionOf(response))) this.#options.enqueue();
+      if (shown !== undefined) this.#responded(shown, request, response);
       return response;
     } catch (error) {
       traced?.answered(error);
-      const uid = uidOfGone(request, error, sent);
-      if (key !== undefined && sent !== undefined && uid !== undefined) informer?.hide(key, uid, sent);
-      // The caller throws the error of the write, so an error of the read does not matter.
-      if (key !== undefined && sent !== undefined && showsStaleCache(request, error))
-        await this.client.get(request.kind, key).catch(() => {});
+      shown?.end();
+      if (skipped.length > 0) this.#options.enqueue();
+      const uid = uidOfGone(request, error, shown?.uid);
+      if (uid !== undefined) shown?.hide(uid);
+      if (key !== undefined && shown !== undefined && showsStaleCache(request, error)) {
+        await this.client.get(request.kind, key).catch((readError: unknown) => {
+          // It exists no more. If a list has hidden that, no event follows.
+          if (request.verb === 'create' && isNotFound(readError)) this.#options.enqueue();
+        });
+      }
       throw error;
     } finally {
-      if (key !== undefined && sent !== undefined) informer?.answered(key, sent);
       this.#inFlight -= 1;
-      if (this.#inFlight === 0) this.#onAnswered?.();
+      this.#settle();
     }
   }
 
-  #writerOf(request: ClientRequest): SentRequest['writerOf'] {
+  #writerOf(request: ClientRequest, skipped: string[]): WriterOf {
     const { controller, key, wrote } = this.#options;
     const writer = { controller, key };
     return (delta, isApplied) => {
       if (!isOnlySent(request, delta, isApplied)) return undefined;
-      if (request.body !== undefined) wrote(delta.object, request.body);
+      skipped.push(delta.object.metadata.resourceVersion);
+      if (delta.type === 'modified' && request.body !== undefined) wrote(delta, request.body);
       return writer;
     };
   }
 
-  #responded(informer: AnyInformer, request: ClientRequest, sent: SentRequest, response: unknown): void {
+  #responded(shown: ShownRequest, request: ClientRequest, response: unknown): void {
     const object = response as KubeObject | undefined;
     if (object === undefined || isGone(request, object)) {
-      const uid = object?.metadata.uid ?? request.uid ?? sent.uid;
-      if (request.key !== undefined && uid !== undefined) informer.hide(request.key, uid, sent);
+      const uid = object?.metadata.uid ?? request.uid ?? shown.uid;
+      if (uid !== undefined) shown.hide(uid);
       return;
     }
-    informer.show(object, sent);
-    if (informer.isOvertaken(object, sent)) this.#options.enqueue();
+    shown.show(object);
+    if (shown.isOvertaken(object)) this.#options.enqueue();
   }
 }
+
+const versionOf = (response: unknown): string | undefined =>
+  (response as KubeObject | undefined)?.metadata?.resourceVersion;
 
 /** The uid of an object that the error shows to be gone: no object, or another one, has the name. */
 function uidOfGone(
   { verb, key, uid, subresource, resourceVersion, isDryRun }: ClientRequest,
   error: unknown,
-  sent: Sent | undefined,
+  heldUid: string | undefined,
 ): string | undefined {
   if (isDryRun || verb === 'create') return undefined;
-  if (verb === 'delete' && isConflict(error)) return resourceVersion === undefined ? uid : undefined;
+  // The message is the only mark: a Conflict may have other causes (k8s.io/apiserver/pkg/storage, Preconditions.Check).
+  if (verb === 'delete' && isConflict(error))
+    return resourceVersion === undefined && error.status.message?.includes('UID in precondition') ? uid : undefined;
   // A kind that is not served has no object. A kind without the subresource has one, and a get may ask for an old version.
   const isAboutObject = subresource === undefined && (verb !== 'get' || resourceVersion === undefined);
-  return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name ? sent?.uid : undefined;
+  return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name ? heldUid : undefined;
 }
 
 /**
@@ -137,8 +168,10 @@ function uidOfGone(
  * the last finalizer of an object that is being deleted has it as it was written, with the resourceVersion of the request
  * (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
  */
-function isGone({ verb, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
+function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  // Its `spec.finalizers` keep it, and it ends with an update of these.
+  if (kind.kind === 'Namespace' && kind.group === '') return false;
   if (deletionTimestamp === undefined) return verb === 'delete';
   if (verb === 'get' || subresource !== undefined) return false;
   return deletionGracePeriodSeconds === 0 && finalizers.length === 0;
