@@ -58,7 +58,7 @@ class Programs implements AsyncDisposable {
   async run(bug: SeededBug | undefined, plans: Plans): Promise<PlansResult> {
     this.#copies += 1;
     await using copy = await SourceCopy.make(join(this.#folder, `copy-${this.#copies}`), bug);
-    if (plans.properties !== undefined) return runProperties(copy.folder, plans.properties);
+    if (plans.properties !== undefined) return await runProperties(copy.folder, plans.properties);
     const request: PlansRequest = { ...this.#request, plans };
     const program = join(copy.folder, 'test/seeded-bugs/run-plans.ts');
     const { stdout } = await execa(process.execPath, [program, JSON.stringify(request)], {
@@ -72,6 +72,9 @@ class Programs implements AsyncDisposable {
   }
 }
 
+/** More histories than in the push: some bugs show themselves in one of thousands. */
+const histories = { OVERLAY_RUNS: '100000', OWN_WRITES_RUNS: '5000' };
+
 /** Runs unit tests of a copy of the source. */
 async function runProperties(cwd: string, properties: readonly string[]): Promise<PlansResult> {
   const args = [
@@ -84,7 +87,7 @@ async function runProperties(cwd: string, properties: readonly string[]): Promis
     '--testPathPatterns',
     properties.join('|'),
   ];
-  const { failed, stderr } = await execa('npm', args, { cwd, reject: false, timeout: bugTimeoutMs });
+  const { failed, stderr } = await execa('npm', args, { cwd, env: histories, reject: false, timeout: bugTimeoutMs });
   const message = stderr
     .split('\n')
     .find((line) => line.includes('Property failed'))
@@ -146,7 +149,7 @@ try {
   const rate = 1 - survivors.length / tried.length;
   const minutes = ((performance.now() - startedAtMs) / 60_000).toFixed(1);
   const found = tried.length - survivors.length;
-  const foundBy = (['undisturbed run', 'perturbation', 'mutation'] as const).map(
+  const foundBy = (['undisturbed run', 'perturbation', 'mutation', 'property'] as const).map(
     (kit) => `${tried.filter((each) => each.foundBy === kit).length} by ${kit}`,
   );
   console.log(

@@ -17,13 +17,13 @@ export const cacheBugs: readonly SeededBug[] = [
   ),
   overlay(
     'a response hides what the watch has delivered',
-    ' || this.hasReached(version)) return none;\n    const key',
-    ') return none;\n    const key',
+    ' || this.hasReached(version)) return none;',
+    ') return none;',
   ),
   overlay('an event hides a newer response', 'if (difference < 0) {', "if (difference < 0 && type === 'ADDED') {"),
   overlay(
     'an object that is gone comes back',
-    "    this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });\n",
+    "    this.#set({ state: 'gone', key: keyOf(held), uid, version, sinceMs: nowMs, isDelivered });\n",
     '',
   ),
   overlay(
@@ -54,8 +54,8 @@ export const cacheBugs: readonly SeededBug[] = [
   ),
   overlay(
     'an object outside of the selection is shown',
-    'if (!this.#covers(object)) {',
-    'if (!this.#covers(object) && held === undefined) {',
+    'const isShown = this.#covers(object);',
+    'const isShown = held !== undefined || this.#covers(object);',
   ),
   overlay(
     'tombstones pile up',
@@ -77,27 +77,33 @@ export const cacheBugs: readonly SeededBug[] = [
       ],
       [
         'every change of an own response enqueues the writer',
-        'controller/own-writes.ts',
+        'controller/reconcile-requests.ts',
         'if (!isOnlySent(request, delta, isApplied)) return undefined;',
         'if (request !== undefined) return undefined;',
       ],
       [
+        'an event is ascribed to a request that has failed',
+        'controller/reconcile-requests.ts',
+        'traced?.answered(error);\n      shown?.end();',
+        'traced?.answered(error);',
+      ],
+      [
         'an own deletion is not shown',
         'cache/overlay.ts',
-        "this.#add({ state: 'gone', key, version, uid, sinceMs: nowMs, isDelivered });\n    return this.#delete(held);",
+        "this.#set({ state: 'gone', key: keyOf(held), uid, version, sinceMs: nowMs, isDelivered });\n    return this.#delete(held);",
         'return none;',
       ],
       [
         'an own deletion enqueues nobody',
         'cache/informer.ts',
-        'this.#responded(partition, partition.overlay.hide(key, uid, sent, performance.now()), []);',
-        'partition.overlay.hide(key, uid, sent, performance.now());',
+        'this.#responded(partition, overlay.hide(key, uid, sent, performance.now()), [])',
+        'void overlay.hide(key, uid, sent, performance.now())',
       ],
       [
-        'a key is handed out while a request has no answer',
+        'a key is handed out while a request has no response',
         'controller/controller.ts',
-        'requests.whenAnswered(() => this.#queue.done(key));',
-        'requests.whenAnswered(() => {});\n      this.#queue.done(key);',
+        'requests.end(() => this.#queue.done(key));',
+        'requests.end(() => {});\n      this.#queue.done(key);',
       ],
       [
         'the write of another controller does not enqueue a key',

@@ -4,8 +4,8 @@ import type { SeededBug } from './seeded-bug.ts';
 export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: the cache does not show what a reconcile has written',
-    file: 'runtime/controller/own-writes.ts',
-    find: 'informer.show(object, sent);',
+    file: 'runtime/controller/reconcile-requests.ts',
+    find: 'shown.show(object);',
     replace: '',
     plans: { perturb: ['naive/create write 2'] },
   },
