@@ -2,6 +2,7 @@ import type { InformerOptions } from '../runtime/cache/index.ts';
 import { cutText } from '../runtime/client/index.ts';
 import type { Predicate } from '../runtime/index.ts';
 import type { Pod } from '../runtime/kinds/index.ts';
+import { identityOf } from './cached-fields.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 
 type PodStatus = NonNullable<Pod['status']>;
@@ -157,7 +158,20 @@ export const podInformer = (settings: Pick<ControllerSettings, 'namespaces'>): I
   transform: keepReadFields,
 });
 
-/** Keeps only the fields that a controller reads: the metadata, the readiness and the input of {@link podProblem}. */
+/** The label that contains a hash of the template that a PodSet created the pod from. */
+export const templateHashLabel = 'app.example.com/template-hash';
+
+/** Those by which a PodSet or a BookStore finds its pods, and the hash. */
+const readLabels = [
+  'app',
+  'version',
+  templateHashLabel,
+  'app.kubernetes.io/name',
+  'app.kubernetes.io/instance',
+  'app.kubernetes.io/component',
+];
+
+/** Keeps only the fields that a controller reads: the identity, the readiness and the input of {@link podProblem}. */
 export function keepReadFields(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const cost = metadata.annotations?.[deletionCostAnnotation];
@@ -166,8 +180,10 @@ export function keepReadFields(pod: Pod): Pod {
     ({ type, status: is }) => type === 'Ready' || (type === 'PodScheduled' && is === 'False'),
   );
   return {
-    ...pod,
-    metadata: { ...metadata, annotations: cost === undefined ? {} : { [deletionCostAnnotation]: cost } },
+    metadata: {
+      ...identityOf(metadata, readLabels),
+      ...(cost !== undefined && { annotations: { [deletionCostAnnotation]: cost } }),
+    },
     spec: { containers: [], ...(spec?.nodeName !== undefined && { nodeName: spec.nodeName }) },
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),

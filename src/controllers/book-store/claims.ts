@@ -3,6 +3,7 @@ import { type ApiError, groupOf, isRefusal, listPages } from '../../runtime/clie
 import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
+import { identityOf } from '../cached-fields.ts';
 import { type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
@@ -12,6 +13,21 @@ const claimNamePattern = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
   const [, name] = claimNamePattern.exec(claim.metadata.name) ?? [];
   return name === undefined ? undefined : { ...keyOf(claim), name };
+}
+
+/** Those by which a BookStore finds the claims that its StatefulSet created. */
+const readLabels = ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/component'];
+
+/** Keeps only the fields that a controller reads: of a claim without the name of a StatefulSet's, the identity. */
+export function keepReadFields(claim: PersistentVolumeClaim): PersistentVolumeClaim {
+  const { metadata, spec, status } = claim;
+  if (statefulSetOfClaim(claim) === undefined) return { metadata: identityOf(metadata) };
+  const { resources } = spec ?? {};
+  return {
+    metadata: identityOf(metadata, readLabels),
+    ...(resources && { spec: { resources } }),
+    ...(status && { status }),
+  };
 }
 
 /** The ordinal of the pod that uses the claim. */

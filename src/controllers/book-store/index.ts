@@ -14,7 +14,6 @@
 import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
-  controllerOf,
   type KubeObject,
   keyOf,
   keyString,
@@ -24,11 +23,12 @@ import {
   watchesByName,
 } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { keepChildrenOf } from '../cached-fields.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { affectsPodProblem, affectsPodReadiness, podInformer } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
-import { statefulSetOfClaim } from './claims.ts';
+import { keepReadFields, statefulSetOfClaim } from './claims.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
 import { affectsRestart } from './restart.ts';
 
@@ -48,10 +48,10 @@ export function addBookStoreController(
   const { applier, events, podDefaults, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const bookStores = manager.informer(BookStore, scope);
-  const deployments = manager.informer(Deployment, { ...scope, transform: stripUnowned });
-  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: stripUnowned });
-  const services = manager.informer(Service, { ...scope, transform: stripUnowned });
-  const claims = manager.informer(PersistentVolumeClaim, scope);
+  const deployments = manager.informer(Deployment, { ...scope, transform: keepChildrenOf(BookStore) });
+  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: keepChildrenOf(BookStore) });
+  const services = manager.informer(Service, { ...scope, transform: keepChildrenOf(BookStore) });
+  const claims = manager.informer(PersistentVolumeClaim, { ...scope, transform: keepReadFields });
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
     return statefulSet === undefined ? [] : [keyString(statefulSet)];
@@ -105,12 +105,3 @@ const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, str
     labels['app.kubernetes.io/instance'],
     labels['app.kubernetes.io/component'],
   ].join('/');
-
-/** Removes all but the metadata of objects that no BookStore controls: there may be very many, and only their owners are read. */
-function stripUnowned<T extends KubeObject>(object: T): T {
-  if (controllerOf(object)?.kind === BookStore.kind) return object;
-  const { annotations: _, ...metadata } = object.metadata;
-  const rest: KubeObject = { metadata };
-  // In these kinds every field except the metadata is optional.
-  return rest as T;
-}

@@ -10,6 +10,7 @@ import {
   watchesByName,
 } from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
+import { keepChildrenOf } from '../cached-fields.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { affectsPodProblem, podInformer } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
@@ -24,7 +25,7 @@ export function addEchoController(
   const { applier, events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(Echo, scope);
-  const jobs = manager.informer(Job, scope);
+  const jobs = manager.informer(Job, { ...scope, transform: keepChildrenOf(Echo) });
   const pods = manager.informer(Pod, podInformer(options));
   const deletedJobs = new DeletedJobs();
   const jobWatch = watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {

@@ -4,9 +4,7 @@ import { childName } from '../../runtime/controller/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
-
-/** The label of a pod with the hash of the template that it was created from. */
-const templateHashLabel = 'app.example.com/template-hash';
+import { templateHashLabel } from '../pods.ts';
 
 /** The longest value of a label. */
 const maxLabelLength = 63;

@@ -10,6 +10,7 @@ import {
   watchesByName,
 } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
+import { keepChildrenOf } from '../cached-fields.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { affectsPodProblem, podInformer } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
@@ -27,7 +28,7 @@ export function addScheduledEchoController(
   const { applier, events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(ScheduledEcho, scope);
-  const cronJobs = manager.informer(CronJob, scope);
+  const cronJobs = manager.informer(CronJob, { ...scope, transform: keepChildrenOf(ScheduledEcho) });
   const pods = manager.informer(Pod, podInformer(options));
   cronJobs.addIndex(byActiveJob, (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid));
   const cronJobWatch = watchesByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);

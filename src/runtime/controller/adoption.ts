@@ -40,8 +40,9 @@ export interface AdoptionResult<Child extends KubeObject> {
  *
  * Never takes a child from another controller. An owner that is being deleted adopts and releases nothing, and a child
  * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server. If the store is stale and the
- * owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid and resourceVersion of the
- * child, so that it changes neither a recreated child nor another's owner reference.
+ * owner is already deleted, the garbage collector would delete the adopted child. Before each write, the child's owner references are read too: a
+ * candidate need only have that of its controller. Each write requires the uid and resourceVersion of the candidate, so that it changes
+ * neither a recreated child nor another's owner reference.
  *
  * @throws whatever the client throws when the owner is read.
  */
@@ -94,30 +95,30 @@ function adopt<Owner extends KubeObject, Child extends KubeObject>(
   options: AdoptionOptions<Owner, Child>,
   child: Child,
 ): Promise<Child | undefined> {
-  const reference = controllerReference(options.ownerKind, options.owner);
-  // The child may already have a reference to this owner that is not a controller reference.
-  return setReferences(options, child, [...referencesToOthers(options.owner, child), reference]);
+  return setReference(options, child, [controllerReference(options.ownerKind, options.owner)]);
 }
 
 async function release<Owner extends KubeObject, Child extends KubeObject>(
   options: AdoptionOptions<Owner, Child>,
   child: Child,
 ): Promise<void> {
-  await setReferences(options, child, referencesToOthers(options.owner, child));
+  await setReference(options, child, []);
 }
 
-const referencesToOthers = (owner: KubeObject, child: KubeObject): readonly OwnerReference[] =>
-  child.metadata.ownerReferences?.filter(({ uid }) => uid !== owner.metadata.uid) ?? [];
-
-/** Undefined if the child no longer exists. */
-async function setReferences<Owner extends KubeObject, Child extends KubeObject>(
-  { client, childKind, transform = (whole) => whole }: AdoptionOptions<Owner, Child>,
+/**
+ * Replaces the references to the owner by this one or none. The child may also have one that is not a controller reference. Undefined if the
+ * child no longer exists.
+ */
+async function setReference<Owner extends KubeObject, Child extends KubeObject>(
+  { client, owner, childKind, transform = (whole) => whole }: AdoptionOptions<Owner, Child>,
   child: Child,
-  ownerReferences: readonly OwnerReference[],
+  reference: readonly OwnerReference[],
 ): Promise<Child | undefined> {
   const { uid, resourceVersion } = child.metadata;
   try {
-    const body = { metadata: { uid, resourceVersion, ownerReferences } };
+    const { ownerReferences = [] } = (await client.getMetadata(childKind, keyOf(child))).metadata;
+    const others = ownerReferences.filter((other) => other.uid !== owner.metadata.uid);
+    const body = { metadata: { uid, resourceVersion, ownerReferences: [...others, ...reference] } };
     return transform(await client.patch(childKind, keyOf(child), { type: 'merge', body }));
   } catch (error) {
     if (isNotFound(error)) return undefined;

@@ -247,6 +247,24 @@ test('the cache keeps no container state of a healthy pod', () => {
   expect(keepReadFields(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
 });
 
+test('the cache keeps only the labels that are read, and the reference of the controller', () => {
+  const reference = { apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: 'uid-j' };
+  const many = Array.from({ length: 10_000 }, (_, each) => ({ ...reference, uid: `uid-${each}` }));
+  const unread = Object.fromEntries(many.map(({ uid }) => [uid, 'x']));
+  const { metadata } = keepReadFields(
+    podOf(
+      {},
+      {
+        labels: { ...unread, app: 'shop' },
+        ownerReferences: [...many, { ...reference, controller: true }],
+        finalizers: many.map(({ uid }) => `example.com/${uid}`),
+      },
+    ),
+  );
+  expect(metadata).toMatchObject({ labels: { app: 'shop' }, ownerReferences: [{ uid: 'uid-j' }] });
+  expect(JSON.stringify(metadata).length).toBeLessThan(500);
+});
+
 test('a problem of a megabyte is cut', () => {
   const problem = podProblem(podOf({ phase: 'Failed', reason: 'Evicted', message: `${' '.repeat(1_000_000)}x` }));
   expect(problem?.length).toBeLessThan(5000);

@@ -712,6 +712,7 @@ describe('a pod without an owner', () => {
     pods.set(orphan(set));
     const outcome = reconcile();
     (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    (await server.next({ method: 'GET', path: `${podsPath}/orphan` })).json(200, orphan(set));
     (await server.next({ method: 'PATCH', path: `${podsPath}/orphan` })).refuse(403, 'Forbidden', { message: 'no' });
     await makes(set);
     const { reason, message, status } = await reported();
@@ -745,6 +746,7 @@ describe('a pod without an owner', () => {
     pods.set(orphan(set));
     const outcome = reconcile();
     (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    (await server.next({ method: 'GET', path: `${podsPath}/orphan` })).json(200, orphan(set));
     (await server.next({ method: 'PATCH', path: `${podsPath}/orphan` })).refuse(409, 'Conflict');
     expect(await outcome).toMatchObject({ code: 409 });
     expect(server.unclaimed).toBe(0);

@@ -28,7 +28,12 @@ afterEach(async () => {
 });
 
 const matching = { labels: { belongs: 'yes' } };
-const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
+/** The owner references that the API server has. */
+const references = new Map<string, readonly OwnerReference[]>();
+const part = (name: string, rest: Partial<ObjectMeta> = {}) => {
+  references.set(name, rest.ownerReferences ?? []);
+  return stored(name, '5', rest);
+};
 const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
   const { children, errors } = await adoptAndRelease({
     client: new HttpClient(transport, 'tester'),
@@ -46,8 +51,10 @@ const childrenAmong = async (candidates: Iterable<Part>, of: Widget = owner) => 
   return names;
 };
 
-/** Takes the write to a part, which must set just these references. */
+/** Takes the read and the write of a part, which must set just these references. */
 async function written(name: string, ownerReferences: readonly OwnerReference[]) {
+  const read = await server.next({ method: 'GET', path: partPath(name) });
+  read.json(200, stored(name, '5', { ownerReferences: references.get(name) ?? [] }));
   const request = await server.next({ method: 'PATCH', path: partPath(name) });
   expect(request.headers['content-type']).toBe('application/merge-patch+json');
   expect(request.body).toEqual({ metadata: { uid: `uid-${name}`, resourceVersion: '5', ownerReferences } });
@@ -92,6 +99,15 @@ describe('an orphan that matches', () => {
     (await written('p', [plain, ours])).json(200, stored('p', '6'));
     (await written('q', [ours])).json(200, stored('q', '7'));
     expect(await both).toEqual(['p 6', 'q 7']);
+  });
+
+  test('keeps the other owners that its cache entry lacks', async () => {
+    const candidate = part('p', matching);
+    references.set('p', [plain]);
+    const one = childrenAmong([candidate]);
+    (await ownerRead()).json(200, owner);
+    (await written('p', [plain, ours])).json(200, stored('p', '6'));
+    expect(await one).toEqual(['p 6']);
   });
 
   test.each<[string, Partial<ObjectMeta>]>([

@@ -1,0 +1,37 @@
+import { controllerOf, type Kind, type KubeObject } from '../runtime/index.ts';
+
+/**
+ * What every controller reads of an object that it may not own. Its size has a limit, that of the whole metadata only the API server's: anybody
+ * may write a megabyte of labels or owner references.
+ *
+ * @param labels the labels that are read.
+ */
+export function identityOf(metadata: KubeObject['metadata'], labels: readonly string[] = []): KubeObject['metadata'] {
+  const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp } = metadata;
+  const controller = controllerOf({ metadata });
+  const read = labels.flatMap((label) => {
+    const value = metadata.labels?.[label];
+    return value === undefined ? [] : [[label, value] as const];
+  });
+  return {
+    ...{ name, uid, resourceVersion, creationTimestamp },
+    ...(namespace !== undefined && { namespace }),
+    ...(generation !== undefined && { generation }),
+    ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    ...(read.length > 0 && { labels: Object.fromEntries(read) }),
+    ...(controller !== undefined && { ownerReferences: [controller] }),
+  };
+}
+
+/**
+ * A transform for the informer of children: of an object that no `owner` controls, it keeps the identity. There may be very many, and a
+ * controller reads only whose they are.
+ */
+export const keepChildrenOf =
+  (owner: Kind) =>
+  <T extends KubeObject>(object: T): T => {
+    if (controllerOf(object)?.kind === owner.kind) return object;
+    const identity: KubeObject = { metadata: identityOf(object.metadata) };
+    // In the built-in kinds that have owners, every field except the metadata is optional.
+    return identity as T;
+  };
