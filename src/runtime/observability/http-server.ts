@@ -1,5 +1,6 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer as createListener, type Server, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 
 /** Handles the requests for one path. */
 export type Route = () => Promise<RouteResponse> | RouteResponse;
@@ -21,28 +22,26 @@ export interface HttpServer {
 /** The connections at once. Probes and Prometheus need a few, and a response of metrics takes about 100 kB until its client has read it. */
 const maxConnections = 64;
 
-/** In milliseconds. Node's defaults let connections without a request stay for a minute and a half, however many. */
-const timeouts = { headersTimeout: 5000, requestTimeout: 10_000, connectionsCheckingInterval: 1000 };
+/** How long a connection may last. Node's defaults let one without a request stay for a minute and a half. */
+const connectionTimeoutMs = 10_000;
+
+/** The size of a request, in bytes. */
+const maxRequestBytes = 8192;
 
 /**
  * Serves GET and HEAD on the given paths, and 404 on all others. For probes and metrics: it has no TLS. What a client can hold is limited:
- * one request at a time on each of 64 connections.
+ * one request without a body on each of 64 connections.
  *
  * @param port 0 lets the system choose the port, which the result contains.
  * @throws the system's error if the port is in use.
  */
 export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
   const sockets = new Set<Socket>();
-  const responding = new WeakSet<Socket>();
-  const server = createServer(timeouts, (request, response) => {
-    const { socket } = request;
-    // A client that sends its next request before it has the response gets none: the responses would fill the memory.
-    if (responding.has(socket)) return void socket.destroy();
-    responding.add(socket);
-    response.once('close', () => responding.delete(socket));
+  const http = createHttpServer((request, response) => {
     // Not parsed with URL: it throws for paths such as "//", and an error here would end the process.
     const [path = '/'] = (request.url ?? '/').split('?', 1);
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+    response.setHeader('connection', 'close');
     respond(request.method ?? 'GET', route).then(
       ({ code, contentType = 'text/plain; charset=utf-8', text }) => {
         if (code === 405) response.setHeader('allow', 'GET, HEAD');
@@ -53,20 +52,61 @@ export async function serve(port: number, routes: Readonly<Record<string, Route>
       },
     );
   });
-  server.on('connection', (socket) => {
+  const listener = createListener({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
+    const timeout = setTimeout(() => socket.destroy(), connectionTimeoutMs);
+    socket.on('error', () => {});
+    socket.once('close', () => {
+      sockets.delete(socket);
+      clearTimeout(timeout);
+    });
     if (sockets.size > maxConnections) oldestOfGreediest(sockets)?.destroy();
+    readRequest(socket, (request) => http.emit('connection', connectionWith(request, socket)));
   });
-  await listen(server, port);
+  await listen(listener, port);
   return {
-    port: (server.address() as AddressInfo).port,
+    port: (listener.address() as AddressInfo).port,
     close: async () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
+      const closed = new Promise<void>((resolve) => listener.close(() => resolve()));
+      for (const socket of sockets) socket.destroy();
       await closed;
     },
   };
+}
+
+/**
+ * Reads one request, and closes the connection if more bytes follow. Node's parser works through all that it has read, also after the
+ * connection is closed: it would block the event loop for 50 ms and more for 64 KiB of requests.
+ */
+function readRequest(socket: Socket, received: (request: Buffer) => void): void {
+  let request = Buffer.alloc(0);
+  let isComplete = false;
+  socket.on('data', (bytes: Buffer) => {
+    if (isComplete || request.length + bytes.length > maxRequestBytes) return void socket.destroy();
+    request = Buffer.concat([request, bytes]);
+    const end = request.indexOf('\r\n\r\n');
+    if (end === -1) return;
+    if (end + 4 < request.length) return void socket.destroy();
+    isComplete = true;
+    received(request);
+  });
+}
+
+/** A connection from which the HTTP server reads just this request. */
+function connectionWith(request: Buffer, socket: Socket): Duplex {
+  const connection = new Duplex({
+    read: () => {},
+    write: (chunk, _, done) => void socket.write(chunk, done),
+    final: (done) => void socket.end(done),
+    destroy: (error, done) => {
+      socket.destroy();
+      done(error);
+    },
+  });
+  connection.on('error', () => {});
+  socket.once('close', () => connection.destroy());
+  connection.push(request);
+  return connection;
 }
 
 /** Of the address with the most connections, so that it does not keep the others out: the probes. */

@@ -159,6 +159,19 @@ test('a client that asks on without reading the responses is cut off', async () 
   expect((await ask('/healthz')).code).toBe(200);
 });
 
+test('a burst of requests costs about as much as one', async () => {
+  const bytes = Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2000));
+  const before = process.cpuUsage();
+  for (let each = 0; each < 40; each += 1) {
+    const socket = connect(listening.port, '127.0.0.1', () => socket.write(bytes));
+    socket.on('error', () => {}).resume();
+    await new Promise((resolve) => socket.once('close', resolve));
+  }
+  const { user, system } = process.cpuUsage(before);
+  // Node's parser works through all that it has read, also after the connection is closed: that took more than 1 s.
+  expect((user + system) / 1000).toBeLessThan(500);
+});
+
 test('of very many connections the oldest are closed, so that a probe is answered', async () => {
   const sockets = Array.from({ length: 200 }, () => connect(listening.port, '127.0.0.1'));
   const closed = new Set<Socket>();
