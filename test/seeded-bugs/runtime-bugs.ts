@@ -152,8 +152,8 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: an orphan is adopted by a second reference',
     file: 'runtime/controller/adoption.ts',
-    find: 'child.metadata.ownerReferences?.filter(({ uid }) => uid !== owner.metadata.uid) ?? [];',
-    replace: 'child.metadata.ownerReferences ?? [];',
+    find: 'ownerReferences.filter((other) => other.uid !== owner.metadata.uid)',
+    replace: 'ownerReferences',
     plans: { perturb: ['pod-set/pod-orphaned write 1 unsent'] },
   },
 ];
