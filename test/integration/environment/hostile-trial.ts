@@ -67,6 +67,8 @@ export const formerlyFatal: readonly string[] = [
   'StatefulSet spec.template.metadata.managedFields[].fieldsV1',
 ];
 
+const limitOf = (harmlessMs: number): number => Math.min(Math.max(maxRatio * harmlessMs, noiseMs), maxPauseMs);
+
 const describe = ({ kind, property, value }: HostileObject): string => `${kind.kind} ${property}: ${value}`;
 
 type Change = <T>(schema: T) => T;
@@ -203,12 +205,16 @@ export class HostileTrial implements AsyncDisposable {
     return Math.max(...pauses);
   }
 
-  /** Undefined if the API server refuses the object. A pause may be the machine's, so it counts if it comes thrice. */
+  /**
+   * Undefined if the API server refuses the object. A pause may be the machine's, so it counts if it comes thrice, each time beside a harmless
+   * object whose pause is short.
+   */
   async #try(object: HostileObject, harmlessMs: number): Promise<Measured | Failure | undefined> {
-    const limitMs = Math.min(Math.max(maxRatio * harmlessMs, noiseMs), maxPauseMs);
+    let limitMs = limitOf(harmlessMs);
     const problems: string[] = [];
     while (problems.length < 3) {
       try {
+        if (problems.length > 0) limitMs = limitOf(await this.#harmlessPauseMs(object.kind));
         const measured = await this.#measure(object);
         if (measured === undefined) return undefined;
         const { pauseMs, echoMs } = measured;
