@@ -12,7 +12,11 @@ import type { KubeObject } from '../kind/index.ts';
  */
 export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isApplied: boolean): boolean {
   const { verb, subresource, body } = request;
-  if (delta.type === 'added') return verb === 'create' || (verb === 'apply' && isApplied);
+  if (delta.type === 'added') {
+    // An apply that creates an object does not delete it.
+    const isTerminating = delta.object.metadata.deletionTimestamp !== undefined;
+    return verb === 'create' || (verb === 'apply' && isApplied && !isTerminating);
+  }
   if (delta.type === 'deleted' || body === undefined) return false;
   try {
     const { object, previous } = delta;

@@ -125,6 +125,13 @@ describe('a change is more than what was sent', () => {
     expect(isOnlySent(update('1'), delta, false)).toBe(true);
   });
 
+  test('an applied object that another client has begun to delete', () => {
+    const applied = (metadata: object) =>
+      isOnlySent(request({}), { type: 'added', object: at('2', {}, metadata) }, true);
+    expect(applied({})).toBe(true);
+    expect(applied({ deletionTimestamp: '2026-01-01T00:00:00Z' })).toBe(false);
+  });
+
   test('what a get or a delete shows, and an object that is gone', () => {
     const object = at('2', {});
     const modified = { type: 'modified', object, previous: object } as const;
