@@ -48,7 +48,9 @@ function differing(sent: Members, value: unknown, previous: unknown): Members {
   return Object.fromEntries(
     changed.map(([name, each]) => [
       name,
-      isMembers(each) ? differing(each, own(after, name), own(before, name)) : each,
+      isMembers(each) && isMembers(own(after, name))
+        ? differing(each, own(after, name), own(before, name))
+        : asJson(each),
     ]),
   );
 }
@@ -114,8 +116,12 @@ function isExplained(value: unknown, previous: unknown, sent: unknown): boolean 
   if (sent === null) return value === undefined;
   // A list counts as a whole: its items may be several writers'.
   if (isMembers(value) && isMembers(sent)) return areExplained(value, membersOf(previous), sent, nothing);
-  return isDeepStrictEqual(value, sent);
+  return isDeepStrictEqual(value, sent) || isDeepStrictEqual(value, asJson(sent));
 }
+
+/** What the server gets: a date is a string, and a member that is undefined is absent. */
+const asJson = (sent: unknown): unknown =>
+  typeof sent === 'object' && sent !== null ? JSON.parse(JSON.stringify(sent)) : sent;
 
 const nothing: ReadonlySet<string> = new Set();
 

@@ -84,6 +84,16 @@ test('an item that another client adds to a list, or changes, is not ours', () =
   expect(pauses).toEqual([0, 0, 0, 1000]);
 });
 
+test('an item that was sent with an undefined member is ours', () => {
+  const withItem = (status: string) => withPhase('Ready', { status: { conditions: [{ type: 'Ready', status }] } });
+  const body = { status: { conditions: [{ type: 'Ready', status: 'Mine', reason: undefined }] } };
+  const pauses = Array.from({ length: 4 }, () => {
+    overwrites.wrote('default/a', change(withItem('Mine'), withItem('Theirs')), body);
+    return overwrites.pause('default/a', change(withItem('Theirs'), withItem('Mine')), nowMs).pauseMs;
+  });
+  expect(pauses).toEqual([0, 0, 0, 1000]);
+});
+
 test('what another client writes to a list that it has just overwritten waits as long', () => {
   const withItem = (status: string) => withPhase('Ready', { status: { conditions: [{ type: 'Ready', status }] } });
   const body = { status: { conditions: [{ type: 'Ready', status: 'Mine' }] } };

@@ -543,6 +543,17 @@ describe('no reconcile follows another without end', () => {
     expect(times('a')).toBe(1);
   });
 
+  test('if an item of the status that it stamps has a member that is undefined', async () => {
+    const [sent, stamped] = [{ type: 'Stamped', message: undefined }, { type: 'Stamped' }];
+    const body = { status: { conditions: [sent] } };
+    await controller((client) => client.patch(Widget, widgetKey, { type: 'merge', body }, { subresource: 'status' }));
+    const written = { ...stored('a', '20'), status: { conditions: [stamped] } };
+    (await next('PATCH')).json(200, written);
+    widgets.send('MODIFIED', written);
+    await othersGoOn('30');
+    expect(times('a')).toBe(1);
+  });
+
   test('if the server was restored and the watch does not know it yet', async () => {
     await controller((client) => client.mergeStatus(Widget, { ...widgetKey, resourceVersion: '1' }, { phase: 'Mine' }));
     (await next('PATCH')).json(200, { ...stored('a', '7'), status: { phase: 'Mine' } });

@@ -28,6 +28,12 @@ describe('a change is nothing but what was sent', () => {
     ['what a JSON patch removes', [{ op: 'remove', path: '/spec/size' }], { spec: { size: 1 } }, { spec: {} }],
     ['nothing', { spec: { size: 1 } }, { spec: { size: 1 } }, { spec: { size: 1 } }],
     [
+      'an item with a member that is undefined, and a date: JSON has neither',
+      { status: { list: [{ type: 'A', reason: undefined, at: new Date(0) }], at: new Date(0) } },
+      { status: {} },
+      { status: { list: [{ type: 'A', at: '1970-01-01T00:00:00.000Z' }], at: '1970-01-01T00:00:00.000Z' } },
+    ],
+    [
       'a kind that lists leave out',
       { spec: { size: 2 } },
       { spec: {} },
