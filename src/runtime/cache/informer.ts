@@ -348,6 +348,7 @@ export class Informer<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
     this.#isRunning = true;
+    for (const partition of this.#partitions.values()) this.#watchOver(partition);
     try {
       await Promise.all([...this.#partitions.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
@@ -480,13 +481,19 @@ export class Informer<T extends KubeObject> {
     const deltas = partition.overlay.replace(objects, resourceVersion, startedAtMs);
     partition.watchdog.delivered();
     this.#markSynced(partition);
+    this.#watchOver(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #responded({ overlay, watchdog }: Partition<T>, deltas: readonly Delta<T>[], requests: readonly WriterOf[]): void {
+  #responded(partition: Partition<T>, deltas: readonly Delta<T>[], requests: readonly WriterOf[]): void {
+    this.#watchOver(partition);
     for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, requests));
     this.#forgetFieldOwners();
+  }
+
+  /** Call it after each change of the overlay: an event or a list, too, may make it wait, for the deletion of an object. */
+  #watchOver({ overlay, watchdog }: Partition<T>): void {
     if (overlay.size > 0 && this.#isRunning) watchdog.start();
   }
 
@@ -515,7 +522,8 @@ export class Informer<T extends KubeObject> {
     this.#unsynced -= 1;
   }
 
-  #apply({ overlay, watchdog }: Partition<T>, events: readonly WatchEvent<T>[]): void {
+  #apply(partition: Partition<T>, events: readonly WatchEvent<T>[]): void {
+    const { overlay, watchdog } = partition;
     watchdog.delivered();
     for (const event of events) {
       for (const delta of overlay.observe(event)) {
@@ -525,6 +533,7 @@ export class Informer<T extends KubeObject> {
       }
     }
     for (const delta of overlay.settle()) this.#emit(this.#handlers, delta, 'watch');
+    this.#watchOver(partition);
     this.#forgetFieldOwners();
   }
 
