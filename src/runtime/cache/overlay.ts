@@ -206,17 +206,8 @@ export class Overlay<T extends KubeObject> {
         if (held !== undefined) kept.push(held);
       }
     }
-    return [...objects.filter((object) => !this.#isHidden(object)), ...kept];
-  }
-
-  /** Whether an entry is newer than this object of a list. */
-  #isHidden({ metadata }: T): boolean {
-    const entry = this.#entries.get(keyString(metadata));
-    if (entry === undefined) return false;
-    if (compareResourceVersions(metadata.resourceVersion, entry.version) <= 0) return true;
-    if (entry.state === 'gone' && entry.uid === metadata.uid) return true;
-    this.#end(entry);
-    return false;
+    // The entries that are left are newer than the list, so it has only older objects of their names.
+    return [...objects.filter(({ metadata }) => !this.#entries.has(keyString(metadata))), ...kept];
   }
 
   /** Whether an entry is newer than this event. If the event is as new or newer, the entry ends. */
