@@ -78,7 +78,7 @@ export const cacheBugs: readonly SeededBug[] = [
       [
         'every change of an own response enqueues the writer',
         'controller/reconcile-requests.ts',
-        'if (!isOnlySent(request, delta, isApplied)) return undefined;',
+        'if (!isOnlySent(request, delta)) return undefined;',
         'if (request !== undefined) return undefined;',
       ],
       [

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/index.ts';
+import { mustNotExist } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
 import {
   ApiError,
@@ -52,13 +53,6 @@ export interface ApplyChildOptions<T extends KubeObject> {
   /** The store of the kind's informer. */
   readonly store: ReadonlyStore<T>;
 }
-
-/**
- * A resourceVersion that no object has: the first write to an empty etcd has revision 2. An apply with this version is a
- * Conflict if the name is taken, and creates the object otherwise (apply creates through the registry's Update, which does
- * not check the version of a missing object: k8s.io/apiserver/pkg/registry/generic/registry).
- */
-const mustNotExist = '1';
 
 /**
  * Keeps a controller's children in their desired state, and sends a request only if it would change something.

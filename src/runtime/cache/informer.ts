@@ -34,12 +34,8 @@ export interface Writer {
   readonly key: string;
 }
 
-/**
- * Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent.
- *
- * @param isApplied the object has one field manager, which has applied it
- */
-export type WriterOf = (delta: Delta<KubeObject>, isApplied: boolean) => Writer | undefined;
+/** Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent. */
+export type WriterOf = (delta: Delta<KubeObject>) => Writer | undefined;
 
 /** A request about one object, whose response the store is to show. The handlers get what it changes. */
 export interface ShownRequest<T extends KubeObject = KubeObject> {
@@ -164,8 +160,6 @@ export class Informer<T extends KubeObject> {
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** By `keyString`: of the requests in flight about an object. */
   readonly #requests = new Map<string, readonly WriterOf[]>();
-  /** Of the objects with requests in flight, those that have one field manager, which has applied them. */
-  readonly #applied = new WeakSet<KubeObject>();
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
   #shareReference: T | undefined;
 
@@ -435,11 +429,7 @@ export class Informer<T extends KubeObject> {
     const known = this.#store.get(small.metadata);
     const prepared = share(small, known !== undefined && isReadable(known) ? known : this.#shareReference);
     this.#shareReference = prepared;
-    if (owners !== undefined) {
-      this.#fieldOwners?.set(prepared, owners);
-      if ((isShared || this.#requests.size > 0) && owners.length === 1 && owners[0]?.operation === 'Apply')
-        this.#applied.add(prepared);
-    }
+    if (owners !== undefined) this.#fieldOwners?.set(prepared, owners);
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
@@ -499,7 +489,7 @@ export class Informer<T extends KubeObject> {
 
   #writerOf(delta: Delta<T>, requests: readonly WriterOf[]): Writer | undefined {
     for (const writerOf of requests) {
-      const writer = writerOf(delta, this.#applied.has(delta.object));
+      const writer = writerOf(delta);
       if (writer !== undefined) return writer;
     }
     return undefined;

@@ -100,6 +100,13 @@ export interface ApplyOptions extends RequestOptions {
   readonly dryRun?: boolean;
 }
 
+/**
+ * A resourceVersion that no object has: the first write to an empty etcd has revision 2. An apply with this version is a
+ * Conflict if the name is taken, and creates the object otherwise (apply creates through the registry's Update, which does
+ * not check the version of a missing object: k8s.io/apiserver/pkg/registry/generic/registry).
+ */
+export const mustNotExist = '1';
+
 /** Options of a create. */
 export interface CreateOptions extends RequestOptions {
   /** Process the request but store nothing; the result is what the server would store. Default false. */

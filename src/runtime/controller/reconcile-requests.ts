@@ -44,7 +44,8 @@ export interface ReconcileRequestsOptions {
  *
  * **Caveats**
  * - The event of a write may overtake its response. Its key is skipped all the same, while the request is in flight. If a list shows the
- *   write first, or the request fails, the key is reconciled once more.
+ *   write first, or the request fails, the key is reconciled once more. So it is after an apply that has created an object, unless the
+ *   Applier has sent it: the response does not say who has created the object.
  * - Not shown: dry runs, the scale subresource, lists, metadata alone, objects of which the informer caches another version, and the
  *   deletion of an object that the store did not hold.
  */
@@ -125,8 +126,8 @@ export class ReconcileRequests {
   #writerOf(request: ClientRequest, skipped: string[]): WriterOf {
     const { controller, key, wrote } = this.#options;
     const writer = { controller, key };
-    return (delta, isApplied) => {
-      if (!isOnlySent(request, delta, isApplied)) return undefined;
+    return (delta) => {
+      if (!isOnlySent(request, delta)) return undefined;
       skipped.push(delta.object.metadata.resourceVersion);
       if (delta.type === 'modified' && request.body !== undefined) wrote(delta, request.body);
       return writer;

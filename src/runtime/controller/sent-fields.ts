@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Delta } from '../cache/index.ts';
+import { mustNotExist } from '../client/client.ts';
 import type { ClientRequest, JsonPatchOperation } from '../client/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 
@@ -7,23 +8,18 @@ import type { KubeObject } from '../kind/index.ts';
  * Whether a delta, which the response to a write or the event of a write in flight has caused, shows nothing that its writer does not know:
  * an object that it has created, or a change of nothing but the fields that it has sent, to the values that it has sent. If in doubt, false:
  * then the writer's key is reconciled once more. If another client has made the same change, the write fails, or changes nothing.
- *
- * @param isApplied the object has one field manager, which has applied it: of an apply, the response does not say whether it has created
  */
-export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isApplied: boolean): boolean {
+export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): boolean {
   const { verb, subresource, body } = request;
-  if (delta.type === 'added') {
-    // An apply that creates an object does not delete it.
-    const isTerminating = delta.object.metadata.deletionTimestamp !== undefined;
-    return verb === 'create' || (verb === 'apply' && isApplied && !isTerminating);
-  }
+  // The response to another apply does not say whether it has created the object, or another client has.
+  if (delta.type === 'added') return verb === 'create' || (verb === 'apply' && versionIn(body) === mustNotExist);
   if (delta.type === 'deleted' || body === undefined) return false;
   try {
     const { object, previous } = delta;
     const sent = asFields(body);
     // A request with a version that the store has not shown is based on another client's change.
-    const { resourceVersion = previous.metadata.resourceVersion } = membersOf(sent.metadata);
-    if (resourceVersion !== previous.metadata.resourceVersion) return false;
+    const version = versionIn(sent) ?? previous.metadata.resourceVersion;
+    if (version !== previous.metadata.resourceVersion) return false;
     // A `transform` may have dropped a spec that another client has changed.
     const mayChangeSpec = subresource === undefined && Object.keys(sent).some((name) => !besideSpec.has(name));
     const generations = (object.metadata.generation ?? 0) - (previous.metadata.generation ?? 0);
@@ -37,6 +33,8 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>, isA
     return false;
   }
 }
+
+const versionIn = (body: unknown): unknown => membersOf(membersOf(body).metadata).resourceVersion;
 
 /** Of what a write has sent, what it has changed. */
 export const changedBy = ({ object, previous }: Modified, body: object): object =>

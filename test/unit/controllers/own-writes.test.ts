@@ -54,9 +54,7 @@ test.each([
     const reconciles = () =>
       managed.metric('controller_runtime_reconcile_total', { controller: kind.kind.toLowerCase(), result: 'success' });
     streams[path]?.send('ADDED', object);
-    // As the API server says of an object that an apply has created.
-    const managedFields = [{ manager: 'tester', operation: 'Apply' }];
-    (await managed.server.next()).json(201, { ...child, metadata: { ...child.metadata, managedFields } });
+    (await managed.server.next()).json(201, child);
     const written = await managed.server.next({ path: `${objectPath}/status` });
     const { status } = written.body as { readonly status: object };
     const reported = { ...object, metadata: { ...object.metadata, resourceVersion: '7' }, status };

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
-import { controllerReference, done, type KubeObject, watches } from '../../../../src/runtime/index.ts';
+import { Applier, controllerReference, done, type KubeObject, watches } from '../../../../src/runtime/index.ts';
 import { keyOf } from '../../../../src/runtime/kind/index.ts';
 import { Namespace } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -270,29 +270,20 @@ describe('a key without a predicate', () => {
     expect(partInStore()).toBeUndefined();
   });
 
-  test('is not reconciled for the object that its apply has created, but for one that another client has', async () => {
-    const reference = controllerReference(Widget, stored('a', '1'));
-    await controller(
-      firstOnly(async (client) => {
-        await client.apply(Part, { metadata: { ...partKey, ownerReferences: [reference] } }, { force: true });
-      }),
-    );
-    const part = stored('p', '20');
-    const mine = { manager: 'tester', operation: 'Apply' };
-    const response = { ...part, metadata: { ...part.metadata, managedFields: [mine] } };
-    (await next('PATCH')).json(201, response);
+  test('is not reconciled for the object that its Applier has created', async () => {
+    const { store } = managed.manager.informer(Part);
+    const manifest = { metadata: { ...partKey, ownerReferences: [controllerReference(Widget, stored('a', '1'))] } };
+    const applier = new Applier({ fieldManager: 'tester' });
+    await controller(firstOnly((client) => applier.apply(Part, manifest, { client, store })));
+    (await next('PATCH')).json(201, stored('p', '20'));
     await othersGoOn('30');
     expect([times('a'), partInStore()]).toEqual([1, '20']);
   });
 
-  test('is reconciled for the object of another client that the response to its apply shows first', async () => {
+  test('is reconciled for an object that the response to another apply shows first: another client may have created it', async () => {
     await controller(firstOnly((client) => client.apply(Part, { metadata: partKey }, { force: true })));
-    const part = stored('p', '20');
-    const managedFields = [
-      { manager: 'tester', operation: 'Apply' },
-      { manager: 'kubectl', operation: 'Update' },
-    ];
-    (await next('PATCH')).json(200, { ...part, metadata: { ...part.metadata, managedFields } });
+    const { metadata } = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x/y'] });
+    (await next('PATCH')).json(200, { metadata });
     await reconciled('a', 2);
   });
 
@@ -496,16 +487,13 @@ describe('an event that overtakes the response to a request', () => {
     await reconciled('a', 2);
   });
 
-  test('of an apply of another client, enqueues the key', async () => {
-    const manifest = { metadata: { ...partKey, labels: { x: '1' } } };
-    await controller(firstOnly((client) => client.apply(Part, manifest, { force: true })));
+  test('of a creation of another client, after which our apply conflicts, enqueues the key', async () => {
+    const mustNotExist = { force: true, resourceVersion: '1' };
+    await controller(firstOnly((client) => client.apply(Part, { metadata: partKey }, mustNotExist).catch(() => {})));
     const apply = await next('PATCH');
-    const managedFields = [{ manager: 'kubectl', operation: 'Apply' }];
-    parts.send('ADDED', { ...theirs, metadata: { ...theirs.metadata, managedFields } });
+    parts.send('ADDED', theirs);
     await eventually('the event', async () => partInStore() === '20');
-    const own = { manager: 'tester', operation: 'Apply' };
-    const both = stored('p', '21', { labels: { x: '1' }, managedFields: [...managedFields, own] } as object);
-    apply.json(200, { ...both, spec: { size: 7 } });
+    apply.refuse(409, 'Conflict');
     await reconciled('a', 2);
   });
 });

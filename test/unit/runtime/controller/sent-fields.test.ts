@@ -15,7 +15,7 @@ const at = (version: string, fields: object, metadata: object = {}): Widget =>
 
 const isOwn = (body: object, before: object, after: object, subresource?: 'status'): boolean => {
   const object = at('2', after);
-  return isOnlySent(request(body, subresource), { type: 'modified', object, previous: at('1', before) }, false);
+  return isOnlySent(request(body, subresource), { type: 'modified', object, previous: at('1', before) });
 };
 
 describe('a change is nothing but what was sent', () => {
@@ -97,8 +97,8 @@ describe('a change is more than what was sent', () => {
   test('a label that was not sent, beside a label that was', () => {
     const object = at('2', {}, { labels: { a: '1', b: '1' } });
     const delta = { type: 'modified', object, previous: at('1', {}) } as const;
-    expect(isOnlySent(request({ metadata: { labels: { a: '1' } } }), delta, false)).toBe(false);
-    expect(isOnlySent(request({ metadata: { labels: { a: '1', b: '1' } } }), delta, false)).toBe(true);
+    expect(isOnlySent(request({ metadata: { labels: { a: '1' } } }), delta)).toBe(false);
+    expect(isOnlySent(request({ metadata: { labels: { a: '1', b: '1' } } }), delta)).toBe(true);
   });
 
   test.each([
@@ -110,14 +110,14 @@ describe('a change is more than what was sent', () => {
     const object = at('2', { spec: { size: 2 } }, { generation });
     const previous = at('1', { spec: { size: 1 } }, { generation: 1 });
     const body = { spec: { size: 2 } };
-    expect(isOnlySent(request(body, subresource), { type: 'modified', object, previous }, false)).toBe(isOnly);
+    expect(isOnlySent(request(body, subresource), { type: 'modified', object, previous })).toBe(isOnly);
   });
 
   test('a new generation by a request that has sent no spec: a transform may have dropped it', () => {
     const body = { metadata: { labels: { a: '1' } } };
     const object = at('2', {}, { generation: 2, labels: { a: '1' } });
     const previous = at('1', {}, { generation: 1 });
-    expect(isOnlySent(request(body), { type: 'modified', object, previous }, false)).toBe(false);
+    expect(isOnlySent(request(body), { type: 'modified', object, previous })).toBe(false);
   });
 
   test('an update of an object that the store has not shown', () => {
@@ -127,23 +127,26 @@ describe('a change is more than what was sent', () => {
       return { verb: 'update', kind: Widget, body: { ...object, metadata } };
     };
     const delta = { type: 'modified', object, previous: at('1', { spec: { size: 1 } }) } as const;
-    expect(isOnlySent(update('2'), delta, false)).toBe(false);
-    expect(isOnlySent(update('1'), delta, false)).toBe(true);
+    expect(isOnlySent(update('2'), delta)).toBe(false);
+    expect(isOnlySent(update('1'), delta)).toBe(true);
   });
 
-  test('an applied object that another client has begun to delete', () => {
-    const applied = (metadata: object) =>
-      isOnlySent(request({}), { type: 'added', object: at('2', {}, metadata) }, true);
-    expect(applied({})).toBe(true);
-    expect(applied({ deletionTimestamp: '2026-01-01T00:00:00Z' })).toBe(false);
+  test('an object that an apply shows, unless it could only create it', () => {
+    const added = { type: 'added', object: at('2', {}) } as const;
+    const applied = (metadata: object) => isOnlySent(request({ metadata }), added);
+    expect([applied({}), applied({ resourceVersion: '7' }), applied({ resourceVersion: '1' })]).toEqual([
+      false,
+      false,
+      true,
+    ]);
   });
 
   test('what a get or a delete shows, and an object that is gone', () => {
     const object = at('2', {});
     const modified = { type: 'modified', object, previous: object } as const;
-    expect(isOnlySent({ verb: 'get', kind: Widget }, modified, true)).toBe(false);
-    expect(isOnlySent({ verb: 'delete', kind: Widget }, modified, true)).toBe(false);
-    expect(isOnlySent(request({}), { type: 'deleted', object }, true)).toBe(false);
-    expect(isOnlySent({ verb: 'get', kind: Widget }, { type: 'added', object }, true)).toBe(false);
+    expect(isOnlySent({ verb: 'get', kind: Widget }, modified)).toBe(false);
+    expect(isOnlySent({ verb: 'delete', kind: Widget }, modified)).toBe(false);
+    expect(isOnlySent(request({}), { type: 'deleted', object })).toBe(false);
+    expect(isOnlySent({ verb: 'get', kind: Widget }, { type: 'added', object })).toBe(false);
   });
 });
