@@ -24,8 +24,8 @@ interface Written {
 
 /**
  * Makes two writers pause who correct each other: when a change undoes what a key has written, its reconcile writes it again. After a few
- * corrections in a row the key waits for a second, and twice as long each further time, up to an hour. Other changes, and changes of other
- * objects, enqueue it at once.
+ * corrections in a row the key waits for a second, and twice as long each further time, up to an hour. Changes that undo nothing, and changes of
+ * other objects, enqueue it at once.
  */
 export class Overwrites {
   /** By key and uid; those that were written last are the last. */

@@ -36,7 +36,7 @@ export interface ReconcileRequestsOptions {
  *   created, or a change of nothing but the fields that it has sent. So a change of another client is followed by a reconcile that sees
  *   it, also if it first becomes visible inside a response.
  * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
- *   be stale, or its watch may have died silently.
+ *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the Applier itself reads then.
  * - The key is reconciled again if another client's change may have enqueued nobody, for example because a list has hidden it.
  *
  * **Assumptions**
@@ -188,6 +188,6 @@ function showsStaleCache({ verb, uid, isDryRun }: ClientRequest, error: unknown)
   const isUpdate = verb === 'patch' || verb === 'update' || verb === 'apply';
   // The API server may have committed it. The next reconcile must not compare with the object as it was before.
   if (error instanceof NoResponseError) return isUpdate && error.wasSent;
-  // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
+  // A delete needs no permission to read.
   return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
 }
