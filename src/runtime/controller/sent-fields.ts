@@ -16,7 +16,7 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): bo
   if (delta.type === 'deleted' || body === undefined) return false;
   try {
     const { object, previous } = delta;
-    const sent = asFields(body);
+    const [sent, isApply] = [asFields(body), verb === 'apply'];
     // A request with a version that the store has not shown is based on another client's change.
     const version = versionIn(sent) ?? previous.metadata.resourceVersion;
     if (version !== previous.metadata.resourceVersion) return false;
@@ -25,8 +25,13 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): bo
     const generations = (object.metadata.generation ?? 0) - (previous.metadata.generation ?? 0);
     if (generations > (mayChangeSpec ? 1 : 0)) return false;
     return (
-      areExplained(object, previous, sent, comparedElsewhere) &&
-      areExplained(object.metadata, previous.metadata, membersOf(sent.metadata), changedByServer)
+      areExplained(without(comparedElsewhere, object), without(comparedElsewhere, previous), sent, isApply) &&
+      areExplained(
+        without(changedByServer, object.metadata),
+        without(changedByServer, previous.metadata),
+        membersOf(sent.metadata),
+        isApply,
+      )
     );
   } catch {
     // An object that cannot be read is one that another client has made so.
@@ -101,27 +106,52 @@ const besideSpec = new Set(['metadata', 'apiVersion', 'kind', 'status']);
 const comparedElsewhere = new Set(['metadata', 'apiVersion', 'kind']);
 const changedByServer = new Set(['resourceVersion', 'generation', 'managedFields']);
 
-function areExplained(value: object, previous: object, sent: Members, except: ReadonlySet<string>): boolean {
-  const [after, before] = [value as Members, previous as Members];
+function areExplained(after: Members, before: Members, sent: Members, isApply: boolean): boolean {
   const names = [...new Set([...Object.keys(after), ...Object.keys(before)])];
-  return names.every((name) => except.has(name) || isExplained(after[name], before[name], own(sent, name)));
+  return names.every((name) => isExplained(own(after, name), own(before, name), own(sent, name), isApply));
 }
 
 /** Whether a value is as it was before, or as it was sent. `undefined`: it was not sent. A null removes a member. */
-function isExplained(value: unknown, previous: unknown, sent: unknown): boolean {
+function isExplained(value: unknown, previous: unknown, sent: unknown, isApply: boolean): boolean {
   if (value === previous || isDeepStrictEqual(value, previous)) return true;
   if (sent === undefined) return false;
   if (sent === null) return value === undefined;
-  // A list counts as a whole: its items may be several writers'.
-  if (isMembers(value) && isMembers(sent)) return areExplained(value, membersOf(previous), sent, nothing);
-  return isDeepStrictEqual(value, sent) || isDeepStrictEqual(value, asJson(sent));
+  if (isMembers(value) && isMembers(sent)) return areExplained(value, membersOf(previous), sent, isApply);
+  return (isApply ? isMerged(value, previous, sent) : undefined) ?? isSent(value, sent);
+}
+
+const isSent = (value: unknown, sent: unknown): boolean =>
+  isDeepStrictEqual(value, sent) || isDeepStrictEqual(value, asJson(sent));
+
+/**
+ * Whether an apply has merged its items into a list of conditions, containers and the like, and none has left it. Who has removed one is
+ * not known: another client may have, also if the list now is what was sent. Undefined for other lists, which an apply usually replaces.
+ */
+function isMerged(value: unknown, previous: unknown, sent: unknown): boolean | undefined {
+  const [after, before, items] = [byName(value), byName(previous), byName(sent)];
+  if (after === undefined || before === undefined || items === undefined) return undefined;
+  const kept = Object.keys(after).filter((name) => Object.hasOwn(before, name));
+  return isDeepStrictEqual(kept, Object.keys(before)) && areExplained(after, before, items, true);
+}
+
+/** The items of a list, in their order, if each has a type or a name of its own. */
+function byName(list: unknown): Members | undefined {
+  if (!Array.isArray(list)) return undefined;
+  const items = list.map((item) => {
+    const { type, name } = membersOf(item);
+    // A number alone would become the first member.
+    return [`name ${type ?? name}`, item] as const;
+  });
+  const members = Object.fromEntries(items);
+  return 'name undefined' in members || Object.keys(members).length < items.length ? undefined : members;
 }
 
 /** What the server gets: a date is a string, and a member that is undefined is absent. */
 const asJson = (sent: unknown): unknown =>
   typeof sent === 'object' && sent !== null ? JSON.parse(JSON.stringify(sent)) : sent;
 
-const nothing: ReadonlySet<string> = new Set();
+const without = (names: ReadonlySet<string>, members: object): Members =>
+  Object.fromEntries(Object.entries(members).filter(([name]) => !names.has(name)));
 
 const isMembers = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -246,6 +246,21 @@ describe('a key without a predicate', () => {
     await reconciled('a', 2);
   });
 
+  test('is reconciled for the removal of a condition of another client that the response to its apply shows', async () => {
+    const withConditions = (version: string, ...conditions: readonly object[]): object => ({
+      ...stored('a', version),
+      status: { conditions },
+    });
+    const mine = (at: number): object => ({ type: 'Mine', at });
+    const status = { conditions: [mine(2)] };
+    await controller(
+      firstOnly((client) => client.applyStatus(Widget, widgetKey, status as never, { force: true })),
+      { widget: withConditions('1', { type: 'Theirs' }, mine(1)) },
+    );
+    (await next('PATCH')).json(200, withConditions('20', mine(2)));
+    await reconciled('a', 2);
+  });
+
   test('is reconciled for another value than it has sent', async () => {
     await controller(firstOnly(mergeStatus));
     (await next('PATCH')).json(200, status({ phase: 'Rewritten' }));

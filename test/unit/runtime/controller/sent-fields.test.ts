@@ -24,6 +24,25 @@ describe('a change is nothing but what was sent', () => {
     ['beside members that stay', { spec: { size: 2 } }, { spec: { size: 1, a: 1 } }, { spec: { size: 2, a: 1 } }],
     ['a member that a null removes', { spec: { size: null } }, { spec: { size: 1 } }, { spec: {} }],
     ['a list', { spec: { list: [1, 2] } }, { spec: {} }, { spec: { list: [1, 2] } }],
+    [
+      'an item beside an item of others: an apply merges them',
+      { status: { list: [{ type: 'B', at: 2 }, { name: '1' }] } },
+      {
+        status: {
+          list: [
+            { type: 'A', at: 1 },
+            { type: 'B', at: 1, by: 'x' },
+          ],
+        },
+      },
+      { status: { list: [{ type: 'A', at: 1 }, { type: 'B', at: 2, by: 'x' }, { name: '1' }] } },
+    ],
+    [
+      'a list without names',
+      { spec: { list: [{ at: 2 }] } },
+      { spec: { list: [{ at: 1 }] } },
+      { spec: { list: [{ at: 2 }] } },
+    ],
     ['what a JSON patch sets', [{ op: 'add', path: '/spec/a~1b', value: 1 }], { spec: {} }, { spec: { 'a/b': 1 } }],
     ['what a JSON patch removes', [{ op: 'remove', path: '/spec/size' }], { spec: { size: 1 } }, { spec: {} }],
     ['nothing', { spec: { size: 1 } }, { spec: { size: 1 } }, { spec: { size: 1 } }],
@@ -83,6 +102,19 @@ describe('a change is more than what was sent', () => {
       { spec: { list: [{ a: 1 }, 1] } },
       { spec: { list: [{ a: 2 }, 2] } },
     ],
+    ...(
+      [
+        ['another item of others', [{ name: 'a' }, { name: 'c' }, { name: 'b', at: 2 }]],
+        ['without an item of others', [{ name: 'b', at: 2 }]],
+        ['in another order', [{ name: 'b', at: 2 }, { name: 'a' }]],
+        ['twice', [{ name: 'a' }, { name: 'b', at: 2 }, { name: 'b', at: 2 }]],
+      ] as const
+    ).map(([how, list]): [string, object, object, object] => [
+      `an item ${how}`,
+      { spec: { list: [{ name: 'b', at: 2 }] } },
+      { spec: { list: [{ name: 'a' }, { name: 'b', at: 1 }] } },
+      { spec: { list } },
+    ]),
     ['an inherited member', { spec: {} }, { spec: {} }, { spec: { constructor: 1 } }],
     [
       'the item that a JSON patch sets',
