@@ -42,7 +42,8 @@ export interface Sent {
  *
  * **Caveats**
  * - Foreign changes arrive with the watch, as ever: only the objects of the responses are ahead of it.
- * - While a kind cannot be watched, it shows responses for as long.
+ * - While a kind cannot be watched, it shows responses, and keeps tombstones, for as long.
+ * - An object that leaves the selection, comes back and then is deleted is shown once more, until the watch delivers the deletion.
  */
 export class Overlay<T extends KubeObject> {
   readonly #store: Store<T>;
