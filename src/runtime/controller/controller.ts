@@ -21,6 +21,7 @@ import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import { Overwrites } from './overwrites.ts';
+import { parseKey } from './parse-key.ts';
 import { type Predicate, passes } from './predicate.ts';
 import { ReconcileRequests } from './reconcile-requests.ts';
 import { isTerminal, type Result } from './result.ts';
@@ -106,8 +107,15 @@ export interface ControllerOptions<
   readonly owns?: OwnedKinds<Children>;
   /** Other kinds; see {@link watches}. */
   readonly watches?: readonly Watch[];
-  /** Sources of keys other than watches; see {@link KeySource}. */
-  readonly sources?: readonly KeySource[];
+  /**
+   * Called when the controller starts to work, before its sources and workers. Its result is disposed after the last reconcile. If it throws,
+   * so does the manager's run.
+   *
+   * @param signal aborts running reconciles.
+   */
+  readonly setUp?: (signal: AbortSignal) => Promise<AsyncDisposable>;
+  /** Sources of keys other than watches; see {@link KeySource}. A function is called after `setUp`. */
+  readonly sources?: readonly KeySource[] | (() => readonly KeySource[]);
   /**
    * Which changes of its own kind enqueue the key. Default: all. A change of nothing but what the key's own reconcile has sent never does:
    * no predicate is needed to avoid a loop. What a predicate drops is not corrected.
@@ -164,7 +172,8 @@ export class Controller<T extends KubeObject> {
   readonly #reconcile: Reconcile;
   readonly #reconcileTimeoutMs: number | undefined;
   readonly #resyncEveryMs: number | undefined;
-  readonly #sources: readonly KeySource[];
+  readonly #setUp: ControllerOptions<T>['setUp'];
+  readonly #sources: NonNullable<ControllerOptions<T>['sources']>;
   readonly #client: Client;
   readonly #log: Logger;
   readonly #metrics: ReconcileObserver;
@@ -198,6 +207,7 @@ export class Controller<T extends KubeObject> {
     this.#reconcile = options.reconcile;
     this.#reconcileTimeoutMs = requireTimerMs('reconcileTimeoutMs', reconcileTimeoutMs);
     this.#resyncEveryMs = requireTimerMs('resyncEveryMs', resyncEveryMs);
+    this.#setUp = options.setUp;
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
     this.#informerOf = environment.informerOf;
@@ -237,6 +247,7 @@ export class Controller<T extends KubeObject> {
    * @throws an error that a worker throws outside a reconcile: a programming error.
    */
   async run(signal: AbortSignal): Promise<void> {
+    await using _ = await this.#setUp?.(signal);
     if (this.#reconcileTimeoutMs !== undefined) this.#limit = new TimeLimit(this.#reconcileTimeoutMs, signal);
     if (this.#handlerRemovers.length === 0) {
       this.#isTakingOver = true;
@@ -335,7 +346,8 @@ export class Controller<T extends KubeObject> {
   async #runSources(): Promise<void> {
     const { signal } = this.#stopSources;
     const enqueue: Enqueue = (key, options) => this.#enqueue(key, options, source);
-    const running = this.#sources.map((each) => runSource(each, { enqueue, signal, log: this.#log }));
+    const sources = typeof this.#sources === 'function' ? this.#sources() : this.#sources;
+    const running = sources.map((each) => runSource(each, { enqueue, signal, log: this.#log }));
     if (this.#resyncEveryMs !== undefined) running.push(this.#resync(this.#resyncEveryMs, signal));
     await Promise.all(running);
   }
@@ -531,9 +543,3 @@ const asError = (thrown: unknown): Error =>
   thrown instanceof Error
     ? thrown
     : new Error(`a value that is not an Error was thrown: ${inspect(thrown)}`, { cause: thrown });
-
-/** The inverse of `keyString`: neither a name nor a namespace holds a slash. */
-function parseKey(key: string): ObjectKey {
-  const slash = key.indexOf('/');
-  return slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
-}

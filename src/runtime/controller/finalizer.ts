@@ -70,21 +70,39 @@ export async function finalizer<T extends KubeObject>(options: FinalizerOptions<
   const { object, name, apply, cleanup } = options;
   const hasFinalizer = object.metadata.finalizers?.includes(name) ?? false;
   if (object.metadata.deletionTimestamp === undefined) {
-    const guarded = hasFinalizer
-      ? object
-      : await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);
+    const guarded = await addFinalizer(options.client, options.kind, object, name);
     return guarded === undefined ? done : apply(guarded);
   }
   if (!hasFinalizer) return done;
   const result = await cleanup(object);
   if (result.type !== 'cleanedUp') return result;
-  await removeAfterCleanup(options);
+  await removeAfterCleanup(options.client, options.kind, object, name);
   return done;
 }
 
+/**
+ * Adds a finalizer to an object. Sends nothing if the object has it.
+ *
+ * @returns the object with the finalizer; undefined if it no longer exists.
+ * @throws as {@link removeFinalizer}.
+ */
+export async function addFinalizer<T extends KubeObject>(
+  client: Client,
+  kind: Kind<T>,
+  object: T,
+  name: string,
+): Promise<T | undefined> {
+  const { finalizers = [] } = object.metadata;
+  return finalizers.includes(name) ? object : write(client, kind, object, [...finalizers, name]);
+}
+
 /** A write of the status, most often by `cleanup`, does not make `cleanup` run again; a change of the spec does. */
-async function removeAfterCleanup<T extends KubeObject>(options: FinalizerOptions<T>): Promise<void> {
-  const { client, kind, object, name } = options;
+export async function removeAfterCleanup<T extends KubeObject>(
+  client: Client,
+  kind: Kind<T>,
+  object: T,
+  name: string,
+): Promise<void> {
   try {
     await removeFinalizer(client, kind, object, name);
   } catch (error) {

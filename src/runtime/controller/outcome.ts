@@ -77,7 +77,9 @@ export const commonReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The operator cannot read the spec. The message names the field and what to do.',
+    recordsMessageChanges: true,
+    meaning:
+      'The operator cannot read the spec: a required field is missing, or a field is too large. The message names it. The API server refuses such an object, but it may have been stored under an older CustomResourceDefinition.',
   },
   ReconcileFailed: {
     ready: 'Unknown',
@@ -87,6 +89,36 @@ export const commonReasons = defineReasons({
   },
 });
 type CommonReason = ReasonOf<typeof commonReasons>;
+
+/** The reasons under which the runtime reports what keeps it from writing a child, or a finalizer: see {@link defineController}. */
+export const blockedReasons = defineReasons({
+  NameTaken: {
+    ready: 'False',
+    event: 'Warning',
+    recordsMessageChanges: true,
+    blocksCreation: true,
+    meaning:
+      'An object with the name of a child exists and belongs to somebody else. The operator does not change it. It continues when that object is gone.',
+  },
+  Replacing: {
+    ready: 'False',
+    event: 'Normal',
+    blocksCreation: true,
+    meaning:
+      'A child is being deleted: it is of an earlier spec, belongs to an earlier object of this name, or somebody has deleted it. The operator creates the new one when it is gone.',
+  },
+  Refused: {
+    ready: 'False',
+    event: 'Warning',
+    blocksCreation: true,
+    meaning:
+      'The API server refuses a request, for example because of a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
+  },
+});
+
+/** The reasons that {@link defineController} adds to those of a kind. */
+export const standardReasons = { ...blockedReasons, ...commonReasons };
+export type StandardReason = ReasonOf<typeof standardReasons>;
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
@@ -126,6 +158,9 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   readonly error?: unknown;
 }
 
+/** What can be observed of an object, whatever keeps it from being as desired. */
+export type Observation<T extends ReportingObject> = Pick<Outcome<string, T>, 'status' | 'conditions'>;
+
 /** What an {@link OutcomeReporter} needs. */
 export interface OutcomeReporterOptions<T extends ReportingObject, R extends string> {
   readonly kind: Kind<T>;
@@ -137,6 +172,8 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
    * like any other error.
    */
   readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
+  /** The status and the conditions of an outcome that has none, for example of one that the reporter itself makes. Must not throw. */
+  readonly observe?: (object: T) => Observation<T>;
   /**
    * Leaves `status.observedGeneration` as it is, because another controller writes the rest of the status. The conditions are stamped.
    * Default false.
@@ -148,7 +185,10 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
 
 /** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `priorFailures` it does not report failures in a row. */
 export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorFailures' | 'statusDebounce'> &
-  Partial<Pick<ReconcileContext, 'signal'>>;
+  Partial<Pick<ReconcileContext, 'signal'>> & {
+    /** Called with the object as a status write has left it. */
+    written?(object: ReportingObject): void;
+  };
 
 /**
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
@@ -206,26 +246,28 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /**
    * Runs `work` and reports its outcome. A refusal that `work` throws is converted to an outcome by `refused`.
    *
+   * @param object or a function that returns it as the last write of `work` has left it.
    * @param work returns the outcome; or the result of a `report` or of `finalizer`, which is returned unchanged; or undefined to
    *   write no status, for example because the store is stale. Undefined becomes `done`: the next event enqueues the key.
    * @throws any error of `work`, except a refusal that `refused` converts; the errors of {@link report}.
    */
   async reconcile(
-    object: T,
+    object: T | (() => T),
     context: ReportingContext,
     work: () => Promise<Outcome<R, T> | Result | undefined>,
   ): Promise<Result> {
-    this.#recordUnanswered(object, context);
+    const current = typeof object === 'function' ? object : () => object;
+    this.#recordUnanswered(current(), context);
     const { priorFailures, signal } = context;
     if (priorFailures?.timeout !== undefined && this.#isPersistent(priorFailures, priorFailures.count)) {
-      await this.#reportFailure(object, priorFailures.timeout, context);
+      await this.#reportFailure(current(), priorFailures.timeout, context);
     }
     try {
-      const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
-      return isResult(outcome) ? outcome : await this.report(object, outcome, context);
+      const outcome = (await work().catch((error: unknown) => this.#refused(current(), error))) ?? done;
+      return isResult(outcome) ? outcome : await this.report(current(), outcome, context);
     } catch (error) {
       const shouldReport = isTerminal(error) || this.#isPersistent(priorFailures);
-      if (shouldReport && signal?.aborted !== true) await this.#reportFailure(object, error, context);
+      if (shouldReport && signal?.aborted !== true) await this.#reportFailure(current(), error, context);
       throw error;
     }
   }
@@ -280,14 +322,14 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const [suffix, note] =
       applied.type === 'applied'
         ? ['Changed', `applied ${what}, which differed from the spec in ${applied.difference}`]
-        : this.#hadChildren(object)
+        : this.hadChildren(object)
           ? ['Recreated', `created ${what}, which was missing`]
           : ['Created', `created ${what}`];
     this.recordEvent(object, { type: 'Normal', reason: `${child.kind}${suffix}`, note }, context);
   }
 
   /** Whether a reconcile of this generation has created the children, according to the status. */
-  #hadChildren(object: T): boolean {
+  hadChildren(object: T): boolean {
     const { reason = '' } = currentReady(object) ?? {};
     const reasons: Readonly<Record<string, Reason | undefined>> = this.#options.reasons;
     return reasons[reason] !== undefined && reasons[reason].blocksCreation !== true;
@@ -302,7 +344,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /** Writes the status, and records the Events of the outcome. */
   async #write(object: T, outcome: AnyOutcome<R, T>, context: ReportingContext): Promise<void> {
     const { kind, keepsObservedGeneration } = this.#options;
-    const desired = desiredStatus(this.#reasons, object, outcome, this.#now());
+    const desired = this.#desired(object, outcome);
     const { observedGeneration: _, ...withoutGeneration } = desired;
     const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
     context.client.trace?.reported(outcome.reason);
@@ -317,6 +359,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       if (written !== undefined) {
         this.#unanswered.forget(object);
         this.#warnOfDifference(written, status, context);
+        context.written?.(written);
       }
       for (const notice of written !== undefined ? all : own) this.recordEvent(object, notice, context);
     } catch (error) {
@@ -325,6 +368,12 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       }
       throw error;
     }
+  }
+
+  #desired(object: T, outcome: AnyOutcome<R, T>): DesiredStatus<NonNullable<T['status']>> {
+    const observe =
+      outcome.status === undefined || outcome.conditions === undefined ? this.#options.observe : undefined;
+    return desiredStatus(this.#reasons, object, { ...observe?.(object), ...withoutUndefined(outcome) }, this.#now());
   }
 
   /** Warns once: the API server silently drops members that the CustomResourceDefinition lacks, and each reconcile writes them again. */
@@ -358,8 +407,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       error instanceof UnreadableObjectError && error.object.metadata.uid === object.metadata.uid
         ? { reason: 'InvalidSpec', message: error.message }
         : this.#failureOutcome(current, failureMessage(error, context.priorFailures));
-    const desired = desiredStatus(this.#reasons, object, outcomeOf(object), this.#now());
-    if (statusPatch(object.status ?? {}, desired) === undefined) return;
+    if (statusPatch(object.status ?? {}, this.#desired(object, outcomeOf(object))) === undefined) return;
     try {
       // The reconcile may have changed the object before it failed.
       const current = await context.client.get(this.#options.kind, keyOf(object));
@@ -455,6 +503,9 @@ class UnansweredEvents {
     return unanswered.events;
   }
 }
+
+const withoutUndefined = <O extends object>(object: O): O =>
+  Object.fromEntries(Object.entries(object).filter(([, member]) => member !== undefined)) as O;
 
 const isResult = (value: Result | Outcome): value is Result => 'type' in value;
 

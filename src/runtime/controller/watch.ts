@@ -63,7 +63,7 @@ export function watches<T extends KubeObject>(
   return watchDeltas(kind, (delta) => keysBeforeAndAfter(delta, keysOf), filter);
 }
 
-function keysBeforeAndAfter<T extends KubeObject>(
+export function keysBeforeAndAfter<T extends KubeObject>(
   delta: Delta<T>,
   keysOf: (object: T) => Iterable<ObjectKey>,
 ): readonly ObjectKey[] {
@@ -91,10 +91,11 @@ function keysIfReadable<T extends KubeObject>(
 const isSameKey = (a: ObjectKey, b: ObjectKey | undefined): boolean =>
   a.name === b?.name && a.namespace === b.namespace;
 
-function watchDeltas<T extends KubeObject>(
+/** Watches another kind. @param keysOf maps a change to the keys to reconcile */
+export function watchDeltas<T extends KubeObject>(
   kind: Kind<T>,
   keysOf: (delta: Delta<T>) => Iterable<ObjectKey>,
-  { predicate, informer: options }: WatchFilter<T>,
+  { predicate, informer: options }: WatchFilter<T> = {},
 ): Watch {
   return {
     attach: (informers, enqueue, tracksCauses = false) => {
@@ -119,15 +120,17 @@ function watchDeltas<T extends KubeObject>(
  * in the owner reference is ignored: it is the version in which the owner was served when the child was created.
  */
 export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: WatchFilter<T> = {}): Watch {
-  const ownerKeys = (object: KubeObject): readonly ObjectKey[] => {
-    const reference = controllerOf(object);
-    if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return [];
-    if (owner.scope === 'Cluster') return [{ name: reference.name }];
-    const { namespace } = object.metadata;
-    // The garbage collector deletes a cluster-scoped child of a namespaced owner.
-    return namespace === undefined ? [] : [{ name: reference.name, namespace }];
-  };
-  return watches(child, ownerKeys, filter);
+  return watches(child, (object) => ownerKeys(owner, object), filter);
+}
+
+/** The key of the object of kind `owner` that controls a child; empty if none does. */
+export function ownerKeys(owner: Kind, child: KubeObject): readonly ObjectKey[] {
+  const reference = controllerOf(child);
+  if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return [];
+  if (owner.scope === 'Cluster') return [{ name: reference.name }];
+  const { namespace } = child.metadata;
+  // The garbage collector deletes a cluster-scoped child of a namespaced owner.
+  return namespace === undefined ? [] : [{ name: reference.name, namespace }];
 }
 
 /**

@@ -1,0 +1,91 @@
+import { type Kind, type KubeObject, keyOf, keyString, type ObjectKey, versionedResource } from '../kind/index.ts';
+import { parseKey } from './parse-key.ts';
+
+/** The children that one owner has asked for. */
+interface Asked {
+  readonly uid: string;
+  /** By child. True: a child of this name was deleted since. */
+  readonly children: Map<string, boolean>;
+}
+
+/**
+ * Which children each object has asked for in its last reconcile that asked for any, whether or not they exist and whoever owns them. A
+ * change of such a name enqueues the object: a taken name becomes free.
+ */
+export class AskedChildren {
+  /** By `keyString` of the owner. */
+  readonly #byOwner = new Map<string, Asked>();
+  /** By child: the owners that ask for it. */
+  readonly #owners = new Map<string, readonly string[]>();
+
+  /** Begins a reconcile. Call `end` after it. */
+  begin(owner: KubeObject): AskedNow {
+    const key = keyString(owner.metadata);
+    const now = new Set<string>();
+    return {
+      ask: (kind, child) => {
+        const id = idOf(kind, child);
+        now.add(id);
+        const { children } = this.#askedOf(key, owner.metadata.uid);
+        if (children.has(id)) return;
+        children.set(id, false);
+        this.#owners.set(id, [...(this.#owners.get(id) ?? []), key]);
+      },
+      wasDeleted: (kind, child) => this.#byOwner.get(key)?.children.get(idOf(kind, child)) === true,
+      end: () => {
+        const asked = this.#byOwner.get(key);
+        // A reconcile may end before it asks for any.
+        if (asked === undefined || now.size === 0) return;
+        for (const id of asked.children.keys()) if (!now.has(id)) this.#drop(key, asked, id);
+      },
+    };
+  }
+
+  /** The keys of the objects that ask for this child. */
+  ownersOf(kind: Kind, child: ObjectKey): readonly ObjectKey[] {
+    return (this.#owners.get(idOf(kind, child)) ?? []).map(parseKey);
+  }
+
+  /** A child of the owner was deleted. */
+  deleted(owner: KubeObject, kind: Kind, child: KubeObject): void {
+    const asked = this.#byOwner.get(keyString(owner.metadata));
+    const id = idOf(kind, keyOf(child));
+    if (asked?.uid === owner.metadata.uid && asked.children.has(id)) asked.children.set(id, true);
+  }
+
+  /** The owner is gone. */
+  forget(owner: ObjectKey): void {
+    const key = keyString(owner);
+    const asked = this.#byOwner.get(key);
+    if (asked === undefined) return;
+    for (const id of asked.children.keys()) this.#drop(key, asked, id);
+    this.#byOwner.delete(key);
+  }
+
+  #askedOf(key: string, uid: string): Asked {
+    const known = this.#byOwner.get(key);
+    if (known?.uid === uid) return known;
+    if (known !== undefined) for (const id of known.children.keys()) this.#drop(key, known, id);
+    const asked = { uid, children: new Map<string, boolean>() };
+    this.#byOwner.set(key, asked);
+    return asked;
+  }
+
+  #drop(owner: string, { children }: Asked, id: string): void {
+    children.delete(id);
+    const others = (this.#owners.get(id) ?? []).filter((each) => each !== owner);
+    if (others.length === 0) this.#owners.delete(id);
+    else this.#owners.set(id, others);
+  }
+}
+
+/** The children that one reconcile asks for. */
+export interface AskedNow {
+  ask(kind: Kind, child: ObjectKey): void;
+  /** Whether this process has seen the deletion of a child of this object and name. */
+  wasDeleted(kind: Kind, child: ObjectKey): boolean;
+  /** Forgets the children that only earlier reconciles have asked for. */
+  end(): void;
+}
+
+const idOf = (kind: Kind, child: ObjectKey): string => `${versionedResource(kind)} ${keyString(child)}`;

@@ -1,0 +1,326 @@
+import type { Applier } from '../apply/index.ts';
+import type { Delta, InformerOptions } from '../cache/index.ts';
+import type { Gate } from '../client/index.ts';
+import {
+  type CustomKind,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type ObjectKey,
+  resourceName,
+  versionedResource,
+} from '../kind/index.ts';
+import type { ControllerHandle, Manager } from '../manager/manager.ts';
+import type { EventRecorder, Metrics } from '../observability/index.ts';
+import type { Indexed } from './context.ts';
+import type { Reconcile } from './controller.ts';
+import type { AnyDefinition, ControllerLimits, Definition, Index, Owned } from './definition.ts';
+import type { CleanedUp } from './finalizer.ts';
+import { keyIn, ObjectReconciler, ownedKinds, type ReconcilerEnvironment } from './object-reconciler.ts';
+import {
+  commonReasons,
+  defineReasons,
+  type Observation,
+  type Reasons,
+  type ReportingObject,
+  type StandardReason,
+  standardReasons,
+} from './outcome.ts';
+import { allow, mergeRules, type PolicyRule } from './permissions.ts';
+import type { Predicate } from './predicate.ts';
+import { and, deletion, ignoringConditionMessages, or } from './predicates.ts';
+import type { Ending } from './reconcile-end.ts';
+import { watchDeltas, watches } from './watch.ts';
+
+/** The cache of a kind. All controllers share it. */
+export interface CacheOptions {
+  readonly kind: Kind;
+  readonly options: InformerOptions<KubeObject>;
+}
+
+/** Sets the options of the cache of a kind, such as a `transform` that drops what no controller reads. */
+export const cache = <C extends KubeObject>(kind: Kind<C>, options: InformerOptions<C>): CacheOptions => ({
+  kind,
+  // They are only used for the objects of this kind.
+  options: options as unknown as InformerOptions<KubeObject>,
+});
+
+/** How a controller works in an operator. */
+export interface ControllerSettings extends ControllerLimits {
+  /** The namespaces that it is limited to. Cluster-scoped kinds are not. Default: all. */
+  readonly namespaces?: readonly string[] | undefined;
+  /** The caches that differ from the default. */
+  readonly caches?: readonly CacheOptions[] | undefined;
+}
+
+/** The parts of an `Operator` that a controller uses. */
+export interface ControllerHost {
+  readonly manager: Pick<Manager, 'informer' | 'controller' | 'client' | 'log'>;
+  readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
+  readonly events: Pick<EventRecorder, 'record'>;
+  readonly metrics: Pick<Metrics, 'registry'>;
+  readonly elector?: { readonly fence: Gate } | undefined;
+}
+
+/** A controller as a value: {@link defineController} makes it. */
+export interface DefinedController {
+  readonly kind: CustomKind;
+  readonly name: string;
+  /** The kind's own reasons and the standard ones that it may report. */
+  readonly reasons: Reasons;
+  /** The RBAC rules that it needs. */
+  readonly permissions: readonly PolicyRule[];
+  /** The name of its finalizer. */
+  readonly finalizer: string | undefined;
+  /**
+   * Adds the controller to an operator, which `runOperator` does with those of its list.
+   *
+   * @throws whatever `Manager.controller` and `Manager.informer` throw.
+   */
+  add(host: ControllerHost, settings?: ControllerSettings): ControllerHandle;
+  /** Its reconciles, without caches, watches and a queue: for tests that fill the stores themselves. */
+  reconciler(environment: ReconcilerEnvironment<unknown>): BareReconciler;
+}
+
+/** See {@link DefinedController.reconciler}. */
+export interface BareReconciler {
+  readonly reconcile: Reconcile;
+  /** Takes note of a change of an owned kind. Returns the keys that it enqueues. */
+  readonly childChanged: (kind: Kind, delta: Delta<KubeObject>) => readonly ObjectKey[];
+}
+
+/** The default of `reconcileTimeoutMs`: longer than any request and its retries. */
+const defaultReconcileTimeoutMs = 300_000;
+
+/**
+ * Defines a controller for the objects of a kind. The runtime does what every operator would otherwise write by hand.
+ *
+ * **Guarantees**
+ * - `reconcile` gets an object that is not being deleted and has every required field of its spec. Any other spec is reported as
+ *   `InvalidSpec`.
+ * - What it returns is reported in the status and in an Event: see `OutcomeReporter`.
+ * - A taken name, a child that is being deleted, and a refusal by the API server are reported under standard reasons. The object is
+ *   reconciled again when the name is free or the child is gone; a refusal is retried.
+ * - A child is not created again for an object that is gone: before a repeated creation the API server is asked.
+ * - The finalizer is added before `reconcile` and removed after `cleanUp`.
+ *
+ * **Assumptions**
+ * - `reconcile` and `cleanUp` are idempotent, and decide from the object and the caches.
+ * - Every kind that they read is named in the definition.
+ *
+ * @throws RangeError for a reason that is not CamelCase or is a standard one, and for a cluster-scoped child of a namespaced kind.
+ *
+ * @example
+ * const greetings = defineController(Greeting, {
+ *   owns: [ConfigMap],
+ *   reasons: { Written: { ready: 'True', event: 'Normal', meaning: 'The ConfigMap has the greeting.' } },
+ *   reconcile: async (greeting, { apply }) => {
+ *     const { name } = greeting.metadata;
+ *     await apply(ConfigMap, { data: { text: `Hello, ${name}!` } });
+ *     return { reason: 'Written', message: `ConfigMap ${name} greets` };
+ *   },
+ * });
+ */
+export function defineController<
+  T extends ReportingObject,
+  const R extends string,
+  S = undefined,
+  M = undefined,
+  X extends Indexed = Record<never, never>,
+  O extends readonly KubeObject[] | [] = [],
+  W extends readonly KubeObject[] | [] = [],
+  const E extends Ending<R | StandardReason, T> = undefined,
+  const F extends CleanedUp | Ending<R | StandardReason, T> = CleanedUp,
+  const V extends Observation<T> = Record<never, never>,
+>(kind: CustomKind<T>, definition: Definition<T, R, S, M, X, O, W, E, F, V>): DefinedController {
+  // Safe: the parameters that this drops only limit what the members return, and the types of objects to those of their kinds.
+  return new ControllerValue(kind, definition as unknown as AnyDefinition<T, R, S, M, X>);
+}
+
+class ControllerValue<T extends ReportingObject, R extends string, S, M, X extends Indexed>
+  implements DefinedController
+{
+  readonly kind: CustomKind<T>;
+  readonly name: string;
+  readonly reasons: Reasons;
+  readonly permissions: readonly PolicyRule[];
+  readonly finalizer: string | undefined;
+  readonly #definition: AnyDefinition<T, R, S, M, X>;
+  readonly #owned: readonly Owned<T, M, KubeObject>[];
+
+  constructor(kind: CustomKind<T>, definition: AnyDefinition<T, R, S, M, X>) {
+    this.kind = kind;
+    this.name = definition.name ?? kind.kind.toLowerCase();
+    this.finalizer = definition.finalizer?.name;
+    this.#definition = definition;
+    this.#owned = ownedKinds(definition);
+    this.reasons = reasonsOf(definition, this.#owned);
+    this.permissions = rulesOf(kind, definition, this.#owned);
+    const misplaced = this.#owned.find((owned) => kind.scope === 'Namespaced' && owned.kind.scope === 'Cluster');
+    if (misplaced === undefined) return;
+    throw new RangeError(
+      `${kind.kind} is namespaced and cannot own ${misplaced.kind.kind}, which is cluster-scoped: the garbage collector would delete it`,
+    );
+  }
+
+  reconciler(environment: ReconcilerEnvironment<unknown>): BareReconciler {
+    // The test gives the state that `setUp` would.
+    return new ObjectReconciler(this.kind, this.#definition, environment as ReconcilerEnvironment<S>);
+  }
+
+  add(host: ControllerHost, settings: ControllerSettings = {}): ControllerHandle {
+    const { manager, applier, events } = host;
+    const { namespaces, caches = [], ...limits } = settings;
+    const definition = this.#definition;
+    const { refersTo = [], indexes = {}, watches: related = [], setUp, sources } = definition;
+    const informers = new Map(
+      kindsOf(this.kind, definition, this.#owned).map((kind) => [
+        versionedResource(kind),
+        manager.informer(kind, informerOptions(kind, namespaces, caches)),
+      ]),
+    );
+    const informerOf = <C extends KubeObject>(kind: Kind<C>) => {
+      const informer = informers.get(versionedResource(kind));
+      if (informer === undefined)
+        throw new TypeError(
+          `the definition of the controller ${this.name} does not name ${resourceName(kind)}: add it`,
+        );
+      // The key determines the kind, and so the type.
+      return informer as unknown as ReturnType<typeof manager.informer<C>>;
+    };
+    const own = informerOf(this.kind);
+    const indexName = (index: string): string => `${this.name}: ${index}`;
+    for (const [name, { kind, values }] of Object.entries<Index<KubeObject>>(indexes))
+      informerOf(kind).addIndex(indexName(name), values);
+    let state: S;
+    const environment: ReconcilerEnvironment<S> = {
+      store: (kind) => informerOf(kind).store,
+      indexName,
+      applier,
+      events,
+      gate: host.elector?.fence ?? openGate(),
+      log: manager.log,
+      state: () => state,
+    };
+    const reconciler = new ObjectReconciler(this.kind, definition, environment);
+    const references = refersTo.map(({ kind, keys }, n) => {
+      const index = indexName(`refersTo ${n}`);
+      own.addIndex(index, (object) => [...keys(object)].map((key) => keyString(keyIn(kind, key, object))));
+      return watches(kind, (named) => [...own.store.byIndex(index, keyString(keyOf(named)))].map(keyOf));
+    });
+    return manager.controller(this.kind, {
+      reconcileTimeoutMs: defaultReconcileTimeoutMs,
+      ...limitsOf(definition),
+      ...limitsOf(limits),
+      name: this.name,
+      predicate: predicateOf(definition.predicate),
+      watches: [
+        ...this.#owned.map((owned) => watchDeltas(owned.kind, (delta) => reconciler.childChanged(owned.kind, delta))),
+        ...references,
+        ...related.map(({ kind, keys, predicate }) =>
+          watches(kind, (object) => keys(object, reconciler.lookup), predicate && { predicate }),
+        ),
+      ],
+      ...(setUp !== undefined && {
+        setUp: async (signal) => {
+          const { store } = own;
+          const { client, log } = manager;
+          const { registry } = host.metrics;
+          state = await setUp({ store, client, log, registry, gate: environment.gate, namespaces, signal });
+          return disposableOf(state);
+        },
+      }),
+      ...(sources !== undefined && { sources: () => sources(state) }),
+      reconcile: reconciler.reconcile,
+    });
+  }
+}
+
+/** The members of a definition that name kinds, beside `owns`. */
+interface NamedKinds {
+  readonly refersTo?: readonly { readonly kind: Kind }[];
+  readonly watches?: readonly { readonly kind: Kind }[];
+  readonly indexes?: Readonly<Record<string, { readonly kind: Kind }>>;
+}
+
+/** Every kind that the controller caches, its own first. */
+function kindsOf(
+  kind: Kind,
+  { refersTo = [], watches = [], indexes = {} }: NamedKinds,
+  owned: readonly { readonly kind: Kind }[],
+): readonly Kind[] {
+  const all = [kind, ...[...owned, ...refersTo, ...watches, ...Object.values(indexes)].map((each) => each.kind)];
+  return [...new Map(all.map((each) => [versionedResource(each), each])).values()];
+}
+
+function informerOptions(
+  kind: Kind,
+  namespaces: readonly string[] | undefined,
+  caches: readonly CacheOptions[],
+): InformerOptions<KubeObject> | undefined {
+  const special = caches.find((each) => versionedResource(each.kind) === versionedResource(kind))?.options;
+  const scope = kind.scope === 'Namespaced' && namespaces !== undefined ? { namespaces } : undefined;
+  // Undefined: those of whoever has asked first.
+  return special === undefined ? scope : { ...scope, ...special };
+}
+
+/** A change of nothing but messages is the controller's own report. A deletion always counts: a finalizer may wait for it. */
+const predicateOf = <T extends ReportingObject>(predicate: Predicate<T> | undefined): Predicate<T> =>
+  predicate === undefined ? ignoringConditionMessages : or<T>(deletion, and<T>(ignoringConditionMessages, predicate));
+
+/** The limits that are set. */
+const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, statusDebounceMs, retries }: ControllerLimits) => ({
+  ...(workers !== undefined && { workers }),
+  ...(resyncEveryMs !== undefined && { resyncEveryMs }),
+  ...(reconcileTimeoutMs !== undefined && { reconcileTimeoutMs }),
+  ...(statusDebounceMs !== undefined && { statusDebounceMs }),
+  ...(retries !== undefined && { retries }),
+});
+
+/** The gate of a process that contends for no Lease. */
+const openGate = (): Gate => ({ pass: () => {}, signal: new AbortController().signal });
+
+function disposableOf(state: unknown): AsyncDisposable {
+  const dispose = (state as Partial<AsyncDisposable> | null | undefined)?.[Symbol.asyncDispose]?.bind(state);
+  return { [Symbol.asyncDispose]: async () => dispose?.() };
+}
+
+function reasonsOf(
+  { reasons }: { readonly reasons: Reasons },
+  owned: readonly Pick<Owned<never, never, KubeObject>, 'write'>[],
+): Reasons {
+  const taken = Object.keys(reasons).find((reason) => Object.hasOwn(standardReasons, reason));
+  if (taken !== undefined)
+    throw new RangeError(
+      `the reason ${taken} is a standard one: report it without declaring it, or choose a more specific name`,
+    );
+  const { NameTaken, Replacing, Refused } = standardReasons;
+  const writesChildren = owned.some(({ write }) => write !== 'none');
+  return { ...defineReasons(reasons), ...(writesChildren && { NameTaken, Replacing }), Refused, ...commonReasons };
+}
+
+function rulesOf(
+  kind: Kind,
+  definition: NamedKinds & { readonly permissions?: readonly PolicyRule[]; readonly finalizer?: object },
+  owned: readonly Pick<Owned<never, never, KubeObject>, 'kind' | 'write' | 'deletes' | 'adopts'>[],
+): readonly PolicyRule[] {
+  const isOwner = owned.some(({ write, adopts }) => write !== 'none' || adopts);
+  return mergeRules([
+    allow(['get', 'list', 'watch', ...(definition.finalizer === undefined ? [] : ['patch'])], kind),
+    allow(['patch'], kind, 'status'),
+    // An owner reference sets `blockOwnerDeletion`, which the admission plugin OwnerReferencesPermissionEnforcement allows only with this.
+    ...(isOwner ? [allow(['update'], kind, 'finalizers')] : []),
+    ...owned.map(({ kind: child, write = 'apply', deletes, adopts }) =>
+      allow(
+        ['list', 'watch', ...writeVerbs[write], ...(deletes ? ['delete'] : []), ...(adopts ? ['patch'] : [])],
+        child,
+      ),
+    ),
+    ...kindsOf(kind, definition, owned).map((each) => allow(['list', 'watch'], each)),
+    ...(definition.permissions ?? []),
+  ]);
+}
+
+/** A `get` tells whether a write without a response succeeded. An apply is a `patch`, and a `create` if nothing has the name. */
+const writeVerbs = { apply: ['get', 'create', 'patch'], create: ['get', 'create'], none: [] } as const;

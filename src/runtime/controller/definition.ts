@@ -1,0 +1,176 @@
+import type { Delta, ReadonlyStore } from '../cache/index.ts';
+import type { Client, Gate } from '../client/index.ts';
+import type { Kind, KubeObject, ObjectKey } from '../kind/index.ts';
+import type { Logger, Metrics } from '../observability/index.ts';
+import type { RetryOptions } from '../queue/index.ts';
+import type { Context, Indexed, Lookup, Reads } from './context.ts';
+import type { CleanedUp } from './finalizer.ts';
+import type { Observation, Outcome, Reasons, ReportingObject, StandardReason } from './outcome.ts';
+import type { PolicyRule } from './permissions.ts';
+import type { Predicate } from './predicate.ts';
+import type { Ending } from './reconcile-end.ts';
+import type { KeySource } from './source.ts';
+
+/** A kind of children, with what the controller does to them: its permissions follow from that. */
+export interface Owned<T extends KubeObject, M, C extends KubeObject> {
+  readonly kind: Kind<C>;
+  /** `apply`: creates and changes them. `create`: `createOnce` only. `none`: others create them, or they are adopted. Default: `apply`. */
+  readonly write?: 'apply' | 'create' | 'none';
+  /** Whether it deletes them: `delete`, and `applyAll` with `prune`. Default false. */
+  readonly deletes?: boolean;
+  /** Whether it adopts and releases them. Default false. */
+  readonly adopts?: boolean;
+  /** Which changes of a child enqueue its owner. Default: all. What it drops is not seen. */
+  readonly predicate?: Predicate<C>;
+  /**
+   * Called with each change of a child before its owner is enqueued, to put into the owner's memory what the cache does not keep, such as
+   * the last state of a deleted child. Synchronous; must not throw or write.
+   */
+  readonly onChange?: (delta: Delta<C>, owner: T, memory: M) => void;
+}
+
+/** Objects that the spec names. A change of one enqueues each object that names it; so does its creation. */
+export interface Reference<T extends KubeObject> {
+  readonly kind: Kind;
+  /** Must be pure, and depend on the object alone. A name stands for that name in the object's namespace, or of a cluster-scoped kind. */
+  readonly keys: (object: T) => Iterable<ObjectKey | string>;
+}
+
+/** Another kind whose changes matter. */
+export interface Related<X extends Indexed, C extends KubeObject> {
+  readonly kind: Kind<C>;
+  /** The keys to enqueue for a related object, as it is and as it was before a change. Synchronous; must not throw or write. */
+  readonly keys: (related: C, lookup: Lookup<X>) => Iterable<ObjectKey>;
+  /** Which changes matter. Default: all. */
+  readonly predicate?: Predicate<C>;
+}
+
+/** Finds the objects of a kind by the values that a function returns for them. It must be pure. */
+export interface Index<C extends KubeObject> {
+  readonly kind: Kind<C>;
+  readonly values: (object: C) => readonly string[];
+}
+
+/** What `setUp` of a definition works with. */
+export interface SetUp<T extends KubeObject> {
+  /** The cached objects of the controller's kind. */
+  readonly store: ReadonlyStore<T>;
+  readonly client: Client;
+  readonly log: Logger;
+  /** Register the controller's own metrics here. */
+  readonly registry: Metrics['registry'];
+  /** See `gate` of the context. */
+  readonly gate: Gate;
+  /** The namespaces that the controller is limited to. Undefined: all. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Aborted after the drain timeout. */
+  readonly signal: AbortSignal;
+}
+
+/** How much a controller works. The operator's options of these names replace them. */
+export interface ControllerLimits {
+  /** How many reconciles run concurrently. Default 4. */
+  readonly workers?: number;
+  /** See `ControllerOptions`. Default: never. */
+  readonly resyncEveryMs?: number;
+  /** How long a reconcile may take, in milliseconds. After that it counts as failed, and its worker goes on with other keys. Default 300,000. */
+  readonly reconcileTimeoutMs?: number;
+  /** See `ControllerOptions`. Default: a status is written at once. */
+  readonly statusDebounceMs?: number;
+  /** When a failed reconcile is retried. */
+  readonly retries?: RetryOptions;
+}
+
+/** What a finalizer of {@link Definition} is for. */
+export interface FinalizerDefinition<T extends ReportingObject, R extends string, S, M, X extends Indexed, F> {
+  /** A qualified name that nobody else uses: `example.com/database`. */
+  readonly name: string;
+  /** Whether the object needs it. Not asked for an object with an invalid spec. Default: yes. */
+  readonly isNeeded?: (object: T) => boolean;
+  /**
+   * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other ending is reported like that of a reconcile. Must be
+   * idempotent. The spec may be invalid.
+   */
+  readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F>>;
+}
+
+/** Rejects members that an outcome does not have: the type of a returned object is inferred. */
+export type OnlyMembers<E> = E extends { readonly reason: string }
+  ? { readonly [K in Exclude<keyof E, keyof Outcome>]?: never }
+  : unknown;
+
+/**
+ * What {@link defineController} makes a controller from. Declare `memory`, `setUp` and `indexes` before the members that use them: their
+ * types are inferred in this order.
+ */
+export interface Definition<
+  T extends ReportingObject,
+  R extends string,
+  S,
+  M,
+  X extends Indexed,
+  O extends readonly KubeObject[],
+  W extends readonly KubeObject[],
+  E,
+  F,
+  V,
+> extends ControllerLimits {
+  /** The name in logs and metrics. Default: the kind's name in lower case. */
+  readonly name?: string;
+  /** The kind's own reasons. It may report the standard ones too. */
+  readonly reasons: Reasons<R>;
+  /**
+   * What each object remembers between its reconciles, until it is gone or the process ends. A reconcile may change it, and must be right
+   * without it.
+   */
+  readonly memory?: () => M;
+  /**
+   * Called when the controller starts to work, after the caches have synced, and in the leader only: imports drivers, opens connections. Its
+   * result is the `state` of each reconcile. One with `Symbol.asyncDispose` is disposed after the last reconcile. If it throws, the operator ends.
+   */
+  readonly setUp?: (operator: SetUp<T>) => S | Promise<S>;
+  /** Sources of keys other than watches; see {@link KeySource}. */
+  readonly sources?: (state: S) => readonly KeySource[];
+  /** Kinds of children. A change of one enqueues its owner, and so does a change of another object that has the name of a child. */
+  readonly owns?: { readonly [I in keyof O]: Kind<O[I]> | Owned<T, M, O[I]> };
+  /** What the spec names. */
+  readonly refersTo?: readonly Reference<T>[];
+  readonly indexes?: { readonly [N in keyof X]: Index<X[N]> };
+  /** Other kinds whose changes matter. */
+  readonly watches?: { readonly [I in keyof W]: Related<X, W[I]> };
+  /** For what the controller does through `client`. Default: none. */
+  readonly permissions?: readonly PolicyRule[];
+  /**
+   * Which changes of an object of the kind enqueue it, beside its deletion. Default: all but those of nothing but the messages of its
+   * conditions. What it drops is not corrected.
+   */
+  readonly predicate?: Predicate<T>;
+  /**
+   * The status and conditions of an outcome that has none, for example under a standard reason. The object may lack a required field of the spec.
+   * Must not write.
+   */
+  readonly observe?: (object: T, reads: Reads<X>) => V;
+  /** Makes the world match the object, which is not being deleted, and has every required field. Level-based and idempotent. */
+  readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E>>;
+  /**
+   * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and retried. Not
+   * called for a Conflict, or while the process may not write. A refusal is retried in any case.
+   */
+  readonly failed?: (error: unknown, object: T) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
+  /** Keeps a deleted object until its external resources are cleaned up. The runtime adds and removes it: see {@link finalizer}. */
+  readonly finalizer?: FinalizerDefinition<T, NoInfer<R>, S, M, X, F>;
+}
+
+/** Any definition for objects of a type. */
+export type AnyDefinition<T extends ReportingObject, R extends string, S, M, X extends Indexed> = Definition<
+  T,
+  R,
+  S,
+  M,
+  X,
+  readonly KubeObject[],
+  readonly KubeObject[],
+  Ending<R | StandardReason, T>,
+  CleanedUp | Ending<R | StandardReason, T>,
+  Observation<T>
+>;

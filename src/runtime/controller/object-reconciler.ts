@@ -1,0 +1,358 @@
+import type { Applier } from '../apply/index.ts';
+import type { Delta, ReadonlyStore } from '../cache/index.ts';
+import {
+  type ApiError,
+  type Client,
+  type Gate,
+  GateClosedError,
+  isAlreadyExists,
+  isConflict,
+  isNamespaceTerminating,
+  isNotFound,
+  isRefusal,
+} from '../client/index.ts';
+import {
+  type CustomKind,
+  controllerOf,
+  findCondition,
+  isControlledBy,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type ObjectKey,
+  specProblem,
+  versionedResource,
+} from '../kind/index.ts';
+import type { EventRecorder, Logger } from '../observability/index.ts';
+import { AskedChildren, type AskedNow } from './asked-children.ts';
+import type { Context, Indexed, Lookup, Reads } from './context.ts';
+import type { Reconcile, ReconcileContext } from './controller.ts';
+import type { AnyDefinition, Owned } from './definition.ts';
+import { addFinalizer, type CleanedUp, removeAfterCleanup, removeFinalizer } from './finalizer.ts';
+import {
+  blockedReasons,
+  type Observation,
+  type Outcome,
+  OutcomeReporter,
+  type Reasons,
+  type ReportingContext,
+  type ReportingObject,
+  type StandardReason,
+} from './outcome.ts';
+import { OwnedChildren } from './owned-children.ts';
+import { isCurrent, patchStatus } from './patch-status.ts';
+import { passes } from './predicate.ts';
+import { type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
+import { done, type Result, requeueAfter } from './result.ts';
+import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
+
+/** What an {@link ObjectReconciler} works with. */
+export interface ReconcilerEnvironment<S> {
+  /** Returns the store of a kind that the definition names. */
+  readonly store: <C extends KubeObject>(kind: Kind<C>) => ReadonlyStore<C>;
+  /** The name under which the stores have an index of the definition. */
+  readonly indexName: (index: string) => string;
+  readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
+  readonly events: Pick<EventRecorder, 'record'>;
+  readonly gate: Gate;
+  readonly log: Logger;
+  /** What `setUp` has returned. */
+  readonly state: () => S;
+  /** Default: the clock. */
+  readonly now?: () => Date;
+}
+
+/** One reconcile of one object. */
+interface Run<T extends ReportingObject> {
+  readonly context: ReportingContext & ReconcileContext;
+  /** As the last write has left it. */
+  object: T;
+}
+
+/** Reconciles the objects of a {@link Definition}: does what an operator does around the code of a kind. */
+export class ObjectReconciler<T extends ReportingObject, R extends string, S, M, X extends Indexed> {
+  /** The caches, for all objects together. */
+  readonly lookup: Lookup<X>;
+  readonly #kind: CustomKind<T>;
+  readonly #definition: AnyDefinition<T, R, S, M, X>;
+  readonly #environment: ReconcilerEnvironment<S>;
+  /** By `versionedResource`. */
+  readonly #owned: ReadonlyMap<string, Owned<T, M, KubeObject>>;
+  readonly #reporter: OutcomeReporter<T, string>;
+  readonly #asked = new AskedChildren();
+  /** By `keyString`. */
+  readonly #memories = new Map<string, { readonly uid: string; readonly memory: M }>();
+
+  constructor(kind: CustomKind<T>, definition: AnyDefinition<T, R, S, M, X>, environment: ReconcilerEnvironment<S>) {
+    this.#kind = kind;
+    this.#definition = definition;
+    this.#environment = environment;
+    this.#owned = new Map(ownedKinds(definition).map((owned) => [versionedResource(owned.kind), owned]));
+    const { events, now } = environment;
+    this.#reporter = new OutcomeReporter<T, string>({
+      kind,
+      reasons: { ...blockedReasons, ...definition.reasons },
+      events,
+      refused: (object, refusal) => definition.failed?.(refusal, object) ?? refusedOutcome(refusal),
+      observe: (object) => this.#observe(object),
+      ...(now !== undefined && { now }),
+    });
+    this.lookup = {
+      find: (index, value) => this.#find(index, value),
+      withChild: (child, key) => this.#asked.ownersOf(child, key),
+    };
+  }
+
+  /** One reconcile, from its key to its result. */
+  readonly reconcile: Reconcile = async (key, context) => {
+    const object = this.#environment.store(this.#kind).get(key);
+    if (object === undefined) return this.#forget(key);
+    const isBeingDeleted = object.metadata.deletionTimestamp !== undefined;
+    // The garbage collector deletes its children.
+    if (isBeingDeleted && !this.#hasFinalizer(object)) return done;
+    const written = (current: T): void => {
+      run.object = current;
+    };
+    const run: Run<T> = { object, context: { ...context, written } };
+    const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#apply(run);
+    return this.#reporter.reconcile(() => run.object, run.context, work);
+  };
+
+  async #apply(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {
+    const problem = specProblem(this.#kind, run.object);
+    if (problem !== undefined) return { reason: 'InvalidSpec', message: problem };
+    const current = await this.#withFinalizer(run.object, run.context.client);
+    if (current === undefined) return undefined;
+    run.object = current;
+    const ending = await this.#call(run, this.#definition.reconcile);
+    return isCleanedUp(ending) ? undefined : ending;
+  }
+
+  async #cleanUp(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {
+    const { finalizer } = this.#definition;
+    if (finalizer === undefined) return undefined;
+    if (this.#needsFinalizer(run.object)) {
+      const ending = await this.#call(run, finalizer.cleanUp);
+      if (!isCleanedUp(ending)) return ending;
+    }
+    await removeAfterCleanup(run.context.client, this.#kind, run.object, finalizer.name);
+    return undefined;
+  }
+
+  /** Runs code of the kind. */
+  async #call(
+    run: Run<T>,
+    code: (object: T, context: Context<T, R, S, M, X>) => Promise<CleanedUp | Ending<R | StandardReason, T>>,
+  ): Promise<Outcome<string, T> | Result | CleanedUp | undefined> {
+    const { object, context } = run;
+    const calls = new ReconcileCalls();
+    const asked = this.#asked.begin(object);
+    try {
+      const ending = await calls.run(() => code(object, this.#contextOf(run, calls, asked)));
+      if (ending === undefined) return calls.reported;
+      if ('reason' in ending || 'type' in ending) return ending as Outcome<string, T> | CleanedUp;
+      return requeueAfter(ending.requeueAfterMs);
+    } catch (error) {
+      const outcome =
+        mayBeReported(error) && !context.signal.aborted ? this.#definition.failed?.(error, run.object) : undefined;
+      if (outcome === undefined) throw error;
+      return outcome;
+    } finally {
+      asked.end();
+    }
+  }
+
+  /** Returns the object with its finalizer as the spec asks; undefined if it no longer exists. */
+  async #withFinalizer(object: T, client: Client): Promise<T | undefined> {
+    const { finalizer } = this.#definition;
+    if (finalizer === undefined) return object;
+    return this.#needsFinalizer(object)
+      ? addFinalizer(client, this.#kind, object, finalizer.name)
+      : removeFinalizer(client, this.#kind, object, finalizer.name);
+  }
+
+  #hasFinalizer({ metadata }: T): boolean {
+    const { finalizer } = this.#definition;
+    return finalizer !== undefined && metadata.finalizers?.includes(finalizer.name) === true;
+  }
+
+  /** What an invalid spec asks for is not known. */
+  #needsFinalizer(object: T): boolean {
+    const isNeeded = this.#definition.finalizer?.isNeeded;
+    return isNeeded === undefined || specProblem(this.#kind, object) !== undefined || isNeeded(object);
+  }
+
+  #contextOf(run: Run<T>, calls: ReconcileCalls, asked: AskedNow): Context<T, R, S, M, X> {
+    const { context } = run;
+    const { client, signal, log } = context;
+    const { applier, gate, state, store } = this.#environment;
+    const reporter = this.#reporter;
+    const reads = this.#readsOf(() => run.object);
+    const isCurrentNow = (): Promise<boolean> => isCurrent(client, this.#kind, run.object);
+    const children = new OwnedChildren<T>({
+      kind: this.#kind,
+      owner: () => run.object,
+      owned: this.#owned,
+      store,
+      applier,
+      client,
+      asked,
+      mayHaveExisted: () => this.#mayHaveChildren(run.object),
+      hadChildren: () => reporter.hadChildren(run.object),
+      isCurrent: isCurrentNow,
+      recordChild: (kind, applied) => reporter.recordChild(run.object, kind, applied, context),
+    });
+    const memory = this.#memoryOf(run.object);
+    return {
+      ...reads,
+      get object() {
+        return run.object;
+      },
+      state: state(),
+      memory,
+      client,
+      gate,
+      signal,
+      log,
+      failures: context.priorFailures,
+      apply: (kind, child) => calls.make(() => children.apply(kind, child)),
+      createOnce: (kind, child) => calls.make(() => children.createOnce(kind, child)),
+      tryApply: (kind, child) => calls.make(() => children.tryApply(kind, child)),
+      tryCreateOnce: (kind, child, options) => calls.make(() => children.tryCreateOnce(kind, child, options)),
+      applyAll: (list, options) => calls.make(() => children.applyAll(list, options)) as never,
+      delete: (kind, child, options) => calls.make(() => children.delete(kind, child, options)),
+      adoptAndRelease: (kind, candidates, matches) =>
+        calls.make(() => children.adoptAndRelease(kind, candidates, matches)),
+      isCurrent: () => calls.make(isCurrentNow),
+      writeStatus: (status) =>
+        calls.make(async () => {
+          try {
+            run.object = (await patchStatus(client, this.#kind, run.object, status)) ?? run.object;
+          } catch (error) {
+            if (isNotFound(error) && !(await isCurrentNow())) throw new ReconcileEnd(undefined);
+            throw error;
+          }
+          return run.object;
+        }),
+      report: (outcome) =>
+        calls.make(async () => {
+          calls.reported = await reporter.report(run.object, outcome, context);
+        }),
+      event: (notice) => reporter.recordEvent(run.object, notice, context),
+    };
+  }
+
+  #readsOf(object: () => KubeObject): Reads<X> {
+    const { store } = this.#environment;
+    return {
+      get: (kind, key) => store(kind).get(keyIn(kind, key, object())),
+      owned: (kind, owner = object()) =>
+        [...store(kind).byOwner(owner.metadata.uid)].filter((child) => controllerOf(child)?.uid === owner.metadata.uid),
+      find: (index, value) => this.#find(index, value),
+    };
+  }
+
+  #find<N extends keyof X & string>(name: N, value: string): readonly X[N][] {
+    const index = this.#definition.indexes?.[name];
+    if (index === undefined) throw new TypeError(`the definition of ${this.#kind.kind} has no index "${name}"`);
+    return [...this.#environment.store(index.kind).byIndex(this.#environment.indexName(name), value)];
+  }
+
+  #observe(object: T): Observation<T> {
+    try {
+      return (
+        this.#definition.observe?.(
+          object,
+          this.#readsOf(() => object),
+        ) ?? {}
+      );
+    } catch (error) {
+      // It also describes objects whose spec cannot be read.
+      this.#environment.log.error(
+        { err: error, object: keyString(object.metadata) },
+        'observe threw: the status stays as it is',
+      );
+      return {};
+    }
+  }
+
+  /** Whether a reconcile may have created the children, according to the status. */
+  #mayHaveChildren({ status }: T): boolean {
+    const ready = findCondition(status?.conditions, 'Ready');
+    const reasons: Reasons = { ...blockedReasons, ...this.#definition.reasons };
+    return ready !== undefined && reasons[ready.reason]?.blocksCreation !== true;
+  }
+
+  #memoryOf({ metadata }: T): M {
+    const key = keyString(metadata);
+    const known = this.#memories.get(key);
+    if (known?.uid === metadata.uid) return known.memory;
+    // Without the member the type is undefined.
+    const memory = this.#definition.memory?.() as M;
+    if (this.#definition.memory !== undefined) this.#memories.set(key, { uid: metadata.uid, memory });
+    return memory;
+  }
+
+  #forget(key: ObjectKey): Result {
+    this.#memories.delete(keyString(key));
+    this.#asked.forget(key);
+    return done;
+  }
+
+  /**
+   * Takes note of a change of an owned kind.
+   *
+   * @returns the keys to enqueue: of the owner, and of the objects for whose child the name becomes taken or free.
+   */
+  readonly childChanged = (kind: Kind, delta: Delta<KubeObject>): readonly ObjectKey[] => {
+    const { object } = delta;
+    const owned = this.#owned.get(versionedResource(kind));
+    const owners = keysBeforeAndAfter(delta, (child) => ownerKeys(this.#kind, child));
+    for (const key of ownerKeys(this.#kind, object)) {
+      const owner = this.#environment.store(this.#kind).get(key);
+      if (owner === undefined || !isControlledBy(object, owner)) continue;
+      if (delta.type === 'deleted') this.#asked.deleted(owner, kind, object);
+      owned?.onChange?.(delta, owner, this.#memoryOf(owner));
+    }
+    const isOwner = new Set(owners.map(keyString));
+    const others = changesController(delta)
+      ? this.#asked.ownersOf(kind, keyOf(object)).filter((key) => !isOwner.has(keyString(key)))
+      : [];
+    return passes(owned?.predicate, delta) ? [...owners, ...others] : others;
+  };
+}
+
+/** Whether a name becomes taken or free for those who do not control the object. */
+const changesController = (delta: Delta<KubeObject>): boolean =>
+  delta.type !== 'modified' || controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;
+
+/** The kinds of children, each with its options. */
+export const ownedKinds = <T extends ReportingObject, R extends string, S, M, X extends Indexed>({
+  owns = [],
+}: Pick<AnyDefinition<T, R, S, M, X>, 'owns'>): readonly Owned<T, M, KubeObject>[] =>
+  owns.map((owned) => ('plural' in owned ? { kind: owned } : owned));
+
+/** The key of an object of a kind; a name stands for that name in the namespace of `object`. */
+export function keyIn({ scope }: Kind, key: ObjectKey | string, { metadata }: KubeObject): ObjectKey {
+  if (typeof key !== 'string') return key;
+  return scope === 'Cluster' || metadata.namespace === undefined
+    ? { name: key }
+    : { name: key, namespace: metadata.namespace };
+}
+
+const isCleanedUp = (ending: unknown): ending is CleanedUp =>
+  typeof ending === 'object' && ending !== null && 'type' in ending && ending.type === 'cleanedUp';
+
+/** Whether `failed` is asked: a refusal is a matter of the reporter, and the others say that the reconcile is too late. */
+const mayBeReported = (error: unknown): boolean =>
+  !(error instanceof GateClosedError) &&
+  !isNamespaceTerminating(error) &&
+  !isRefusal(error) &&
+  !isConflict(error) &&
+  !isAlreadyExists(error);
+
+const refusedOutcome = ({ request, status, message }: ApiError): Outcome<'Refused'> => ({
+  reason: 'Refused',
+  message: `the API server refuses ${request}: ${status.message ?? message}; the operator retries at least once a minute`,
+});

@@ -1,0 +1,230 @@
+import type { Applier, ApplyResult } from '../apply/index.ts';
+import type { ReadonlyStore } from '../cache/index.ts';
+import {
+  type Client,
+  type CreateOptions,
+  type DeleteOptions,
+  isConflict,
+  isNotFound,
+  isRefusal,
+} from '../client/index.ts';
+import {
+  controllerReference,
+  isControlledBy,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type Manifest,
+  versionedResource,
+} from '../kind/index.ts';
+import { type AdoptionResult, adoptAndRelease } from './adoption.ts';
+import type { AskedNow } from './asked-children.ts';
+import { belongsToPredecessor } from './children.ts';
+import type { Child, DesiredChild } from './context.ts';
+import type { Owned } from './definition.ts';
+import type { ReportingObject } from './outcome.ts';
+import { ReconcileEnd } from './reconcile-end.ts';
+
+/** A kind of children, without their type. */
+export type AnyOwned = Pick<Owned<never, never, KubeObject>, 'kind' | 'write' | 'deletes' | 'adopts'>;
+
+/** What {@link OwnedChildren} needs. */
+export interface OwnedChildrenOptions<T extends ReportingObject> {
+  readonly kind: Kind<T>;
+  /** The owner, as the last write of the reconcile has left it. */
+  readonly owner: () => T;
+  /** By `versionedResource`. */
+  readonly owned: ReadonlyMap<string, AnyOwned>;
+  readonly store: <C extends KubeObject>(kind: Kind<C>) => ReadonlyStore<C>;
+  readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
+  readonly client: Client;
+  readonly asked: AskedNow;
+  /** Whether a child may have existed, according to the owner's status. */
+  readonly mayHaveExisted: () => boolean;
+  /** Whether the children existed under this spec, according to the owner's status. */
+  readonly hadChildren: () => boolean;
+  readonly isCurrent: () => Promise<boolean>;
+  readonly recordChild: (kind: Kind, applied: ApplyResult<KubeObject>) => void;
+}
+
+/** The children of one object, as its reconcile reads and writes them; see {@link Context}. */
+export class OwnedChildren<T extends ReportingObject> {
+  readonly #options: OwnedChildrenOptions<T>;
+
+  constructor(options: OwnedChildrenOptions<T>) {
+    this.#options = options;
+  }
+
+  async tryApply<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<ApplyResult<C>> {
+    const { applier, client, store, recordChild } = this.#options;
+    const { write = 'apply' } = this.#owned(kind);
+    if (write !== 'apply') throw notDeclared(kind, "write: 'apply'");
+    const manifest = await this.#ask(kind, child);
+    const applied = await applier.apply(kind, manifest, { client, store: store(kind) });
+    recordChild(kind, applied);
+    return applied;
+  }
+
+  async apply<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<C> {
+    return this.#objectOf(kind, await this.tryApply(kind, child));
+  }
+
+  async tryCreateOnce<C extends KubeObject>(
+    kind: Kind<C>,
+    child: Child<C>,
+    { fieldValidation }: Pick<CreateOptions, 'fieldValidation'> = {},
+  ): Promise<Exclude<ApplyResult<C>, { readonly type: 'applied' }>> {
+    const { applier, client, store } = this.#options;
+    if (this.#owned(kind).write === 'none') throw notDeclared(kind, "write: 'create'");
+    const manifest = await this.#ask(kind, child);
+    const validation = fieldValidation === undefined ? {} : { fieldValidation };
+    return applier.createOnce(kind, manifest, { client, store: store(kind), ...validation });
+  }
+
+  async createOnce<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<C> {
+    const created = await this.tryCreateOnce(kind, child);
+    // An Event for each first creation would double the writes of a kind whose reason says so already.
+    if (this.#options.hadChildren()) this.#options.recordChild(kind, created);
+    return this.#objectOf(kind, created);
+  }
+
+  async applyAll(
+    children: readonly DesiredChild[],
+    { prune = false }: { readonly prune?: boolean } = {},
+  ): Promise<readonly KubeObject[]> {
+    if (prune && this.#prunable.length === 0)
+      throw new TypeError('applyAll with prune: no kind among `owns` has `deletes: true`');
+    const applied: KubeObject[] = [];
+    const problems: unknown[] = [];
+    for (const { kind, manifest } of children) {
+      try {
+        applied.push(await this.apply(kind, manifest));
+      } catch (error) {
+        // The object is not current.
+        if (error instanceof ReconcileEnd && error.outcome === undefined) throw error;
+        problems.push(error);
+      }
+    }
+    if (problems.length > 0) throw mostUrgent(problems);
+    if (prune) await this.#prune(children);
+    return applied;
+  }
+
+  async delete<C extends KubeObject>(
+    kind: Kind<C>,
+    child: C,
+    options: Pick<DeleteOptions, 'propagationPolicy' | 'gracePeriodSeconds' | 'resourceVersion'> = {},
+  ): Promise<'gone' | 'terminating'> {
+    if (this.#owned(kind).deletes !== true) throw notDeclared(kind, 'deletes: true');
+    const { client, owner } = this.#options;
+    const { uid, name, deletionTimestamp } = child.metadata;
+    if (!isControlledBy(child, owner()))
+      throw new RangeError(`${kind.kind} ${name} is not a child of ${owner().metadata.name}: it is not deleted`);
+    if (deletionTimestamp !== undefined) return 'terminating';
+    try {
+      return (await client.delete(kind, keyOf(child), { ...options, uid })) === undefined ? 'gone' : 'terminating';
+    } catch (error) {
+      const isOther = options.resourceVersion === undefined && isConflict(error);
+      if (isNotFound(error) || isOther) return 'gone';
+      throw error;
+    }
+  }
+
+  async adoptAndRelease<C extends KubeObject>(
+    kind: Kind<C>,
+    candidates: Iterable<C>,
+    matches: (child: C) => boolean,
+  ): Promise<AdoptionResult<C>> {
+    if (this.#owned(kind).adopts !== true) throw notDeclared(kind, 'adopts: true');
+    const { client, kind: ownerKind, owner } = this.#options;
+    return adoptAndRelease({ client, ownerKind, owner: owner(), childKind: kind, candidates, matches });
+  }
+
+  #owned(kind: Kind): AnyOwned {
+    const owned = this.#options.owned.get(versionedResource(kind));
+    if (owned === undefined) throw new TypeError(`${kind.kind} is not among \`owns\` of the definition: add it`);
+    return owned;
+  }
+
+  get #prunable(): readonly AnyOwned[] {
+    return [...this.#options.owned.values()].filter(({ deletes }) => deletes);
+  }
+
+  /** Makes the manifest of a child, and watches its name. */
+  async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
+    const { kind: ownerKind, owner, store, asked, mayHaveExisted, isCurrent } = this.#options;
+    const { name, namespace } = owner().metadata;
+    const place = kind.scope === 'Namespaced' && namespace !== undefined ? { name, namespace } : { name };
+    const ownerReferences = [...(child.metadata?.ownerReferences ?? []), controllerReference(ownerKind, owner())];
+    const metadata = { ...place, ...child.metadata, ownerReferences };
+    if (namespace !== undefined && metadata.namespace !== namespace) {
+      throw new RangeError(
+        `${kind.kind} ${metadata.name} would be in ${metadata.namespace ?? 'no namespace'}, and its owner is in ${namespace}: the garbage collector would delete it`,
+      );
+    }
+    const key = keyOf({ metadata });
+    asked.ask(kind, key);
+    // The garbage collector deletes the children of an object that is gone. While the watch lags behind that, each would be created again.
+    const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || mayHaveExisted());
+    if (repeats && !(await isCurrent())) throw new ReconcileEnd(undefined);
+    // The other members are the manifest's.
+    return { ...child, metadata } as unknown as Manifest<C>;
+  }
+
+  #objectOf<C extends KubeObject>(kind: Kind<C>, applied: ApplyResult<C>): C {
+    if (applied.type === 'nameTaken') throw this.#nameTaken(kind, applied.holder);
+    if (applied.type !== 'terminating') return applied.object;
+    const { name } = applied.object.metadata;
+    const message = `${kind.kind} ${name} is being deleted: a new one is created when it is gone`;
+    throw new ReconcileEnd({ reason: 'Replacing', message });
+  }
+
+  #nameTaken(kind: Kind, holder: KubeObject): ReconcileEnd {
+    const { kind: ownerKind, owner } = this.#options;
+    const what = `${kind.kind} ${holder.metadata.name}`;
+    if (belongsToPredecessor(holder, ownerKind, owner())) {
+      const message = `${what} belongs to an earlier ${ownerKind.kind} of this name: a new one is created when the garbage collector has deleted it`;
+      return new ReconcileEnd({ reason: 'Replacing', message });
+    }
+    const problem = `a ${kind.kind} named ${holder.metadata.name} exists and does not belong to this ${ownerKind.kind}`;
+    return new ReconcileEnd({
+      reason: 'NameTaken',
+      message: `${problem}: delete it, or give the ${ownerKind.kind} another name`,
+    });
+  }
+
+  async #prune(wanted: readonly DesiredChild[]): Promise<void> {
+    const { owner, store, isCurrent } = this.#options;
+    const { name: ownName, namespace: ownNamespace, uid } = owner().metadata;
+    const idOf = (kind: Kind, key: { readonly name?: string; readonly namespace?: string } = {}): string => {
+      const { name = ownName, namespace = ownNamespace } = key;
+      return `${versionedResource(kind)} ${keyString(namespace === undefined ? { name } : { name, namespace })}`;
+    };
+    const kept = new Set(wanted.map(({ kind, manifest }) => idOf(kind, manifest.metadata)));
+    const surplus = this.#prunable.flatMap(({ kind }) =>
+      [...store(kind).byOwner(uid)]
+        .filter((child) => isControlledBy(child, owner()) && child.metadata.deletionTimestamp === undefined)
+        .filter((child) => !kept.has(idOf(kind, child.metadata)))
+        .map((child) => ({ kind, child })),
+    );
+    // By now the spec may ask for them.
+    if (surplus.length === 0) return;
+    if (!(await isCurrent())) throw new ReconcileEnd(undefined);
+    for (const { kind, child } of surplus) await this.delete(kind, child);
+  }
+}
+
+const notDeclared = ({ kind }: Kind, option: string): TypeError =>
+  new TypeError(`${kind} has no \`${option}\` in \`owns\` of the definition: add it, which adds the permission`);
+
+/** An error that only the log reports must not be hidden; a refusal is retried. */
+function mostUrgent(problems: readonly unknown[]): unknown {
+  const [first] = problems;
+  const isReported = (problem: unknown): boolean => problem instanceof ReconcileEnd || isRefusal(problem);
+  const failure = problems.find((problem) => !isReported(problem));
+  if (failure !== undefined) return failure;
+  const refusal = problems.find(isRefusal);
+  if (!(first instanceof ReconcileEnd) || first.outcome === undefined || refusal === undefined) return first;
+  return new ReconcileEnd({ ...first.outcome, error: refusal });
+}

@@ -1,0 +1,58 @@
+import type { Kind } from '../kind/index.ts';
+import { Event } from '../kinds/index.ts';
+
+/** An RBAC rule: the verbs that a controller uses on some resources. */
+export interface PolicyRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** The order of the verbs in a rule. */
+const verbOrder = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
+
+/** Allows the verbs on a kind, or on a subresource of it. */
+export const allow = (verbs: readonly string[], { group, plural }: Kind, subresource?: string): PolicyRule => ({
+  apiGroups: [group],
+  resources: [subresource === undefined ? plural : `${plural}/${subresource}`],
+  verbs,
+});
+
+/** The rules for recording Events. */
+export const eventPermissions: readonly PolicyRule[] = [allow(['create', 'patch'], Event)];
+
+/**
+ * Merges rules: one rule for each resource, in the order in which they are first named, with the verbs of all of its rules.
+ */
+export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
+  const verbs = new Map<string, { readonly rule: PolicyRule; readonly verbs: Set<string> }>();
+  for (const { apiGroups, resources, verbs: added } of rules) {
+    for (const group of apiGroups) {
+      for (const resource of resources) {
+        const id = `${group}/${resource}`;
+        const known = verbs.get(id) ?? {
+          rule: { apiGroups: [group], resources: [resource], verbs: [] },
+          verbs: new Set<string>(),
+        };
+        for (const verb of added) known.verbs.add(verb);
+        verbs.set(id, known);
+      }
+    }
+  }
+  return [...verbs.values()].map(({ rule, verbs: all }) => ({
+    ...rule,
+    verbs: [...all].sort((a, b) => verbOrder.indexOf(a) - verbOrder.indexOf(b)),
+  }));
+}
+
+/**
+ * The RBAC rules that these controllers need, in every namespace that they watch, and for Events: no more than what their definitions say
+ * that they do.
+ *
+ * Leader election needs {@link leaseRules} in the namespace of the Lease.
+ *
+ * @example
+ * const role = { metadata: { name: 'greeter' }, rules: permissions([greetings]) };
+ */
+export const permissions = (controllers: Iterable<{ readonly permissions: readonly PolicyRule[] }>) =>
+  mergeRules([...[...controllers].flatMap((controller) => controller.permissions), ...eventPermissions]);
