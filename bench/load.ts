@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../src/api/index.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
-import { echoReasons, outcomeOf } from '../src/controllers/echo/echo-reconciler.ts';
-import { desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
+import { echoReasons, outcomeOf } from '../src/controllers/echo/index.ts';
+import { childManifest, desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
 import { Event, Job } from '../src/runtime/kinds/index.ts';
 import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
@@ -92,7 +92,7 @@ export async function serve(client: Client, echos: readonly Promise<Echo>[]): Pr
 }
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
-  const job = await client.create(Job, echoJob(echo, podSettings));
+  const job = await client.create(Job, childManifest({ kind: Echo, object: echo }, Job, echoJob(echo, podSettings)));
   const patch = statusPatch(echo.status, desiredStatus(echoReasons, echo, outcomeOf(echo, job), new Date()));
   if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
   const { resourceVersion } = echo.metadata;

@@ -1,19 +1,28 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, Echo, kindsWithFinalizer, Pet, PodSet, PostgresWriter, ScheduledEcho } from './api/index.ts';
-import { type Config, ConfigError, type ControllerName, controllerNames, type JsonObject } from './config.ts';
+import { BookStore, kindsWithFinalizer, Pet, PodSet, PostgresWriter } from './api/index.ts';
+import {
+  type Config,
+  ConfigError,
+  type ControllerName,
+  controllerNames,
+  type JsonObject,
+  readConfig,
+} from './config.ts';
+import { echoController } from './controllers/echo/index.ts';
 import {
   addDisabledController,
   bookStorePermissions,
-  echoPermissions,
   type PodDefaults,
   type PolicyRule,
   petPermissions,
   podSetPermissions,
   postgresWriterPermissions,
-  scheduledEchoPermissions,
 } from './controllers/index.ts';
-import type { ReportingObject } from './runtime/controller/index.ts';
+import { podInformer } from './controllers/pods.ts';
+import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
+import { cache, type DefinedController, type ReportingObject } from './runtime/controller/index.ts';
 import type { Kind, Operator } from './runtime/index.ts';
+import { Pod } from './runtime/kinds/index.ts';
 
 export { controllerDisabled } from './controllers/index.ts';
 
@@ -32,30 +41,28 @@ export interface OperatorController {
   add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
 }
 
+/** A controller that a definition makes. Its kind and its permissions do not depend on the settings. */
+function defined(define: (config: Config) => DefinedController): OperatorController {
+  const { kind, permissions } = define(readConfig({}));
+  return {
+    kind,
+    permissions,
+    add: async (operator, config) => {
+      const options = sharedOptions(config);
+      define(config).add(operator, { ...options, caches: [cache(Pod, podInformer(options))] });
+      return undefined;
+    },
+  };
+}
+
 /**
- * All controllers. Each is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg).
+ * All controllers. Each of the others is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg).
  */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
-  echo: {
-    kind: Echo,
-    permissions: echoPermissions,
-    add: async ({ manager, events, applier }, config) => {
-      const { addEchoController } = await import('./controllers/echo/index.ts');
-      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
-      addEchoController(manager, { events, applier, pod, ...sharedOptions(config) });
-      return undefined;
-    },
-  },
-  scheduledEcho: {
-    kind: ScheduledEcho,
-    permissions: scheduledEchoPermissions,
-    add: async ({ manager, events, applier }, config) => {
-      const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
-      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
-      addScheduledEchoController(manager, { events, applier, pod, ...sharedOptions(config) });
-      return undefined;
-    },
-  },
+  echo: defined((config) => echoController({ image: config.echoImage, podDefaults: podDefaults(config) })),
+  scheduledEcho: defined((config) =>
+    scheduledEchoController({ image: config.echoImage, podDefaults: podDefaults(config) }),
+  ),
   podSet: {
     kind: PodSet,
     permissions: podSetPermissions,

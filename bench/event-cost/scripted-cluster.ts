@@ -3,12 +3,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/api/index.ts';
 import { echoJob } from '../../src/controllers/echo/echo-job.ts';
-import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconciler.ts';
-import { desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
+import { echoReasons, outcomeOf } from '../../src/controllers/echo/index.ts';
+import { childManifest, desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
 import type { KubeObject } from '../../src/runtime/index.ts';
-import type { Job } from '../../src/runtime/kinds/index.ts';
+import { Job } from '../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
 /** The list of pods is empty, because nothing runs the Jobs. */
@@ -239,7 +239,7 @@ function finishedEcho(index: number, resourceVersion: number, generation: number
 }
 
 function jobOf(echo: Echo, status: Job['status']): Job {
-  const made = echoJob(echo, podSettings);
+  const made = childManifest({ kind: Echo, object: echo }, Job, echoJob(echo, podSettings));
   const { name, uid } = echo.metadata;
   const metadata = { ...made.metadata, name, uid: `job-${uid}`, resourceVersion: String(firstVersion) };
   return { ...made, apiVersion: apiVersions.jobs, kind: 'Job', metadata, status } as Job;

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { addEchoController } from '../../src/controllers/echo/index.ts';
+import { echoController } from '../../src/controllers/echo/index.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { Applier, EventRecorder, Manager } from '../../src/runtime/index.ts';
@@ -31,9 +31,10 @@ test('the operator handles all changes of Echos that need no write, without a re
   const log = new RecordingLog();
   const client = new HttpClient(transport, 'test');
   const events = new EventRecorder({ client, controller: 'mmontes.io/test', instance: 'test', log });
-  const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
+  const metrics = new Metrics(new Registry());
+  const manager = new Manager({ client, log, metrics });
   const applier = new Applier({ fieldManager: 'test' });
-  addEchoController(manager, { applier, events, pod: podSettings, workers: 4, resyncEveryMs: 600_000 });
+  echoController(podSettings).add({ manager, applier, events, metrics }, { workers: 4, resyncEveryMs: 600_000 });
   const stop = new AbortController();
   const running = manager.run(stop.signal);
   cleanUps.push(async () => {

@@ -6,10 +6,8 @@
  */
 export { bookStorePermissions } from './book-store/permissions.ts';
 export { addDisabledController, controllerDisabled, disabledPermissions } from './disabled-controller.ts';
-export { echoPermissions } from './echo/permissions.ts';
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';
 export type { PodDefaults } from './pod-defaults.ts';
 export { podSetPermissions } from './pod-set/permissions.ts';
 export { postgresWriterPermissions } from './postgres-writer/permissions.ts';
-export { scheduledEchoPermissions } from './scheduled-echo/permissions.ts';

@@ -10,13 +10,14 @@ import { parse, parseAllDocuments } from 'yaml';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
-import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
+import { echoController } from '../../src/controllers/echo/index.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
-import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
+import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
 import * as builtInKinds from '../../src/runtime/kinds/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
+import { podSettings } from '../../testkit/pod-settings.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
@@ -171,8 +172,12 @@ describe('docs/echo.md', () => {
       eventOf(row),
     ]);
     expect(said).toEqual([
-      ...Object.entries(echoReasons).map(([reason, { ready, event }]) => [reason, ready, event]),
-      ...ofEveryKind,
+      ...Object.entries(echoController(podSettings).reasons).map(([reason, { ready, event }]) => [
+        reason,
+        ready,
+        event,
+      ]),
+      ...ofEveryKind.filter(([reason]) => reason === 'ControllerDisabled'),
     ]);
   });
 });
@@ -226,7 +231,7 @@ describe('docs/pet.md', () => {
 
 describe.each([
   ['pod-set', PodSet, podSetReasons],
-  ['scheduled-echo', ScheduledEcho, scheduledEchoReasons],
+  ['scheduled-echo', ScheduledEcho, scheduledEchoController(podSettings).reasons],
 ] as const)('docs/%s.md', (name, kind, reasons) => {
   const text = page(name);
 
@@ -243,7 +248,7 @@ describe.each([
     const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, eventOf(row)]);
     expect(said).toEqual([
       ...Object.entries(reasons).map(([reason, { ready, event }]) => [reason, ready, event]),
-      ...ofEveryKind,
+      ...ofEveryKind.filter(([reason]) => !Object.hasOwn(reasons, reason ?? '')),
     ]);
   });
 });

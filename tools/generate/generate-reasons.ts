@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
-import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
+import { echoController } from '../../src/controllers/echo/index.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
-import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
+import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
 import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
 
@@ -38,10 +38,13 @@ const bookStoreRows: Rows = Object.fromEntries(
   ]),
 );
 
+/** The reasons do not depend on it. */
+const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
+
 /** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = [
-  ['docs/echo.md', echoReasons],
-  ['docs/scheduled-echo.md', scheduledEchoReasons],
+  ['docs/echo.md', echoController(noPod).reasons],
+  ['docs/scheduled-echo.md', scheduledEchoController(noPod).reasons],
   ['docs/pod-set.md', podSetReasons],
   ['docs/book-store.md', bookStoreRows, bookStoreConditions],
   ['docs/postgres-writer.md', postgresWriterReasons],

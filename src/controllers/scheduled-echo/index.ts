@@ -1,58 +1,95 @@
 /** ScheduledEcho: a CronJob prints the message on a schedule. */
-import { ScheduledEcho } from '../../api/index.ts';
-import {
-  type Applier,
-  controllerOf,
-  keyOf,
-  type Manager,
-  predicates,
-  watches,
-  watchesByName,
-} from '../../runtime/index.ts';
+import { limits, ScheduledEcho } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
+import { controllerOf, defineController, keyOf } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
-import { keepChildrenOf } from '../cached-fields.ts';
-import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { affectsPodProblem, podInformer } from '../pods.ts';
+import { affectsPodProblem, problemAmong, untilOverdueMs } from '../pods.ts';
 import type { PrintPodSettings } from '../print-pod.ts';
-import { cronJobKeyOf } from './cron-job.ts';
-import { activeJobs, ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
+import { cronJobNameOf, cronJobOf } from './cron-job.ts';
 
-/** Finds a CronJob by the uid of each of its Jobs that has not finished. */
-const byActiveJob = 'activeJob';
+/** The reasons of `Ready` of a ScheduledEcho, beside the standard ones. */
+export const scheduledEchoReasons = {
+  Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
+  Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks, and suspended.' },
+  InvalidSchedule: {
+    ready: 'False',
+    event: 'Warning',
+    blocksCreation: true,
+    recordsMessageChanges: true,
+    meaning:
+      'The API server refuses the schedule or the time zone. The message quotes it. An existing CronJob keeps its last valid schedule. The operator retries at least once a minute.',
+  },
+} as const;
 
-/** Adds the ScheduledEcho controller to a manager. */
-export function addScheduledEchoController(
-  manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier; readonly pod: PrintPodSettings },
-): void {
-  const { applier, events, pod, workers, resyncEveryMs } = options;
-  const scope = scopeOf(options);
-  const echos = manager.informer(ScheduledEcho, scope);
-  const cronJobs = manager.informer(CronJob, { ...scope, transform: keepChildrenOf(ScheduledEcho) });
-  const pods = manager.informer(Pod, podInformer(options));
-  cronJobs.addIndex(byActiveJob, (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid));
-  const cronJobWatch = watchesByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
-  const podProblems = watches(
-    Pod,
-    (pod) => {
-      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(pod)?.uid ?? '')];
-      return owners.flatMap((cronJob) => cronJobWatch.ownersOf(keyOf(cronJob)).map(keyOf));
+/**
+ * Applies the CronJob of a ScheduledEcho. The API server decides whether a schedule is valid.
+ *
+ * @param pod settings of the pods that print.
+ */
+export const scheduledEchoController = (pod: PrintPodSettings) =>
+  defineController(ScheduledEcho, {
+    reasons: scheduledEchoReasons,
+    owns: [CronJob],
+    indexes: { byActiveJob: { kind: CronJob, values: (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid) } },
+    watches: [
+      {
+        kind: Pod,
+        predicate: affectsPodProblem,
+        keys: (pod, { find, withChild }) =>
+          find('byActiveJob', controllerOf(pod)?.uid ?? '').flatMap((cronJob) => withChild(CronJob, keyOf(cronJob))),
+      },
+    ],
+    observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
+    reconcile: async (echo, { apply, owned }) => {
+      const cronJob = await apply(CronJob, cronJobOf(echo, pod));
+      const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => owned(Pod, { metadata: { uid } }));
+      const problem = problemAmong(pods);
+      const suffix = problem === undefined ? '' : `; ${problem}`;
+      const { name } = cronJob.metadata;
+      const { schedule, timeZone, suspend } = echo.spec;
+      const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
+      return {
+        reason: suspend ? 'Suspended' : 'Scheduled',
+        message: suspend
+          ? `CronJob ${name} is suspended${suffix}`
+          : `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
+        status: statusOf(echo, [cronJob]),
+        requeueAfterMs: untilOverdueMs(pods),
+      };
     },
-    { predicate: affectsPodProblem },
-  );
-  const reconciler = new ScheduledEchoReconciler({
-    echos: echos.store,
-    cronJobs: cronJobs.store,
-    pods: pods.store,
-    applier,
-    events,
-    pod,
+    failed: (error, echo, { owned }) => {
+      const causes = isRefusal(error)
+        ? error.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone')
+        : [];
+      if (causes.length === 0) return undefined;
+      const errors = causes.map(({ field, message }) => `${field}: ${message}`);
+      if (ownCronJob(echo, owned(CronJob)) !== undefined) errors.push('the CronJob keeps its last valid schedule');
+      return { reason: 'InvalidSchedule', message: errors.join('; ') };
+    },
   });
-  manager.controller(ScheduledEcho, {
-    watches: [cronJobWatch, podProblems],
-    predicate: predicates.ignoringConditionMessages,
-    workers,
-    resyncEveryMs,
-    reconcile: (key, context) => reconciler.reconcile(key, context),
-  });
+
+/** The Jobs of a CronJob that have not finished. */
+const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
+  status?.active ?? [];
+
+/** The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a repeated one. */
+function namesOfActive(cronJob: CronJob): readonly string[] {
+  const names = activeJobs(cronJob).flatMap(({ name = '' }) => (name.length <= limits.name ? [name] : []));
+  return [...new Set(names)].sort().slice(0, limits.activeJobs);
+}
+
+const ownCronJob = (echo: ScheduledEcho, cronJobs: readonly CronJob[]): CronJob | undefined =>
+  cronJobs.find(({ metadata }) => metadata.name === cronJobNameOf(echo));
+
+/** The status without the conditions. @param cronJobs that the ScheduledEcho controls */
+function statusOf(echo: ScheduledEcho, cronJobs: readonly CronJob[]) {
+  const cronJob = ownCronJob(echo, cronJobs);
+  const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
+  const jobs = cronJob === undefined ? [] : namesOfActive(cronJob);
+  return {
+    cronJobName: cronJobNameOf(echo),
+    active: jobs.length === 0 ? null : jobs,
+    lastScheduleTime,
+    lastSuccessfulTime,
+  };
 }

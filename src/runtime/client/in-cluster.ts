@@ -11,6 +11,14 @@ export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
   return Boolean(environment.KUBERNETES_SERVICE_HOST && environment.KUBERNETES_SERVICE_PORT);
 }
 
+/** The namespace of the pod; undefined outside of a cluster. @throws ConnectionError if the service account is not mounted. */
+export async function podNamespace(
+  environment: NodeJS.ProcessEnv,
+  directory = serviceAccountDirectory,
+): Promise<string | undefined> {
+  return isInCluster(environment) ? read(`${directory}/namespace`) : undefined;
+}
+
 /**
  * Connects with the pod's service account. The token and the CA are read again every minute, and at once after the server
  * rejected the token. New connections use the new CA.

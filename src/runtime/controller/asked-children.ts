@@ -4,7 +4,7 @@ import { parseKey } from './parse-key.ts';
 /** The children that one owner has asked for. */
 interface Asked {
   readonly uid: string;
-  /** By child. True: a child of this name was deleted since. */
+  /** By child. True: a child of this name was deleted. */
   readonly children: Map<string, boolean>;
 }
 
@@ -19,24 +19,22 @@ export class AskedChildren {
   readonly #owners = new Map<string, readonly string[]>();
 
   /** Begins a reconcile. Call `end` after it. */
-  begin(owner: KubeObject): AskedNow {
-    const key = keyString(owner.metadata);
+  begin({ metadata }: KubeObject): AskedNow {
+    const key = keyString(metadata);
+    const before = [...this.#askedOf(key, metadata.uid).children.keys()];
     const now = new Set<string>();
     return {
       ask: (kind, child) => {
         const id = idOf(kind, child);
         now.add(id);
-        const { children } = this.#askedOf(key, owner.metadata.uid);
-        if (children.has(id)) return;
-        children.set(id, false);
-        this.#owners.set(id, [...(this.#owners.get(id) ?? []), key]);
+        this.#add(key, metadata.uid, id);
       },
       wasDeleted: (kind, child) => this.#byOwner.get(key)?.children.get(idOf(kind, child)) === true,
       end: () => {
         const asked = this.#byOwner.get(key);
         // A reconcile may end before it asks for any.
         if (asked === undefined || now.size === 0) return;
-        for (const id of asked.children.keys()) if (!now.has(id)) this.#drop(key, asked, id);
+        for (const id of before) if (!now.has(id)) this.#drop(key, asked, id);
       },
     };
   }
@@ -47,10 +45,9 @@ export class AskedChildren {
   }
 
   /** A child of the owner was deleted. */
-  deleted(owner: KubeObject, kind: Kind, child: KubeObject): void {
-    const asked = this.#byOwner.get(keyString(owner.metadata));
+  deleted({ metadata }: KubeObject, kind: Kind, child: KubeObject): void {
     const id = idOf(kind, keyOf(child));
-    if (asked?.uid === owner.metadata.uid && asked.children.has(id)) asked.children.set(id, true);
+    this.#add(keyString(metadata), metadata.uid, id).set(id, true);
   }
 
   /** The owner is gone. */
@@ -69,6 +66,14 @@ export class AskedChildren {
     const asked = { uid, children: new Map<string, boolean>() };
     this.#byOwner.set(key, asked);
     return asked;
+  }
+
+  #add(owner: string, uid: string, id: string): Asked['children'] {
+    const { children } = this.#askedOf(owner, uid);
+    if (children.has(id)) return children;
+    children.set(id, false);
+    this.#owners.set(id, [...(this.#owners.get(id) ?? []), owner]);
+    return children;
   }
 
   #drop(owner: string, { children }: Asked, id: string): void {

@@ -15,7 +15,7 @@ import type { ControllerHandle, Manager } from '../manager/manager.ts';
 import type { EventRecorder, Metrics } from '../observability/index.ts';
 import type { Indexed } from './context.ts';
 import type { Reconcile } from './controller.ts';
-import type { AnyDefinition, ControllerLimits, Definition, Index, Owned } from './definition.ts';
+import type { AnyDefinition, ControllerSettings, Definition, Index, Owned } from './definition.ts';
 import type { CleanedUp } from './finalizer.ts';
 import { keyIn, ObjectReconciler, ownedKinds, type ReconcilerEnvironment } from './object-reconciler.ts';
 import {
@@ -46,11 +46,9 @@ export const cache = <C extends KubeObject>(kind: Kind<C>, options: InformerOpti
   options: options as unknown as InformerOptions<KubeObject>,
 });
 
-/** How a controller works in an operator. */
-export interface ControllerSettings extends ControllerLimits {
-  /** The namespaces that it is limited to. Cluster-scoped kinds are not. Default: all. */
-  readonly namespaces?: readonly string[] | undefined;
-  /** The caches that differ from the default. */
+/** Options of {@link DefinedController.add}. */
+export interface AddOptions extends ControllerSettings {
+  /** The caches that differ from the default: {@link cache} makes them. */
   readonly caches?: readonly CacheOptions[] | undefined;
 }
 
@@ -78,7 +76,7 @@ export interface DefinedController {
    *
    * @throws whatever `Manager.controller` and `Manager.informer` throw.
    */
-  add(host: ControllerHost, settings?: ControllerSettings): ControllerHandle;
+  add(host: ControllerHost, options?: AddOptions): ControllerHandle;
   /** Its reconciles, without caches, watches and a queue: for tests that fill the stores themselves. */
   reconciler(environment: ReconcilerEnvironment<unknown>): BareReconciler;
 }
@@ -169,10 +167,11 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     return new ObjectReconciler(this.kind, this.#definition, environment as ReconcilerEnvironment<S>);
   }
 
-  add(host: ControllerHost, settings: ControllerSettings = {}): ControllerHandle {
+  add(host: ControllerHost, options: AddOptions = {}): ControllerHandle {
     const { manager, applier, events } = host;
-    const { namespaces, caches = [], ...limits } = settings;
     const definition = this.#definition;
+    const { caches = [] } = options;
+    const { namespaces = options.namespaces } = definition;
     const { refersTo = [], indexes = {}, watches: related = [], setUp, sources } = definition;
     const informers = new Map(
       kindsOf(this.kind, definition, this.#owned).map((kind) => [
@@ -211,8 +210,8 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     });
     return manager.controller(this.kind, {
       reconcileTimeoutMs: defaultReconcileTimeoutMs,
+      ...limitsOf(options),
       ...limitsOf(definition),
-      ...limitsOf(limits),
       name: this.name,
       predicate: predicateOf(definition.predicate),
       watches: [
@@ -270,7 +269,7 @@ const predicateOf = <T extends ReportingObject>(predicate: Predicate<T> | undefi
   predicate === undefined ? ignoringConditionMessages : or<T>(deletion, and<T>(ignoringConditionMessages, predicate));
 
 /** The limits that are set. */
-const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, statusDebounceMs, retries }: ControllerLimits) => ({
+const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, statusDebounceMs, retries }: ControllerSettings) => ({
   ...(workers !== undefined && { workers }),
   ...(resyncEveryMs !== undefined && { resyncEveryMs }),
   ...(reconcileTimeoutMs !== undefined && { reconcileTimeoutMs }),

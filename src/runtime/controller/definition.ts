@@ -67,8 +67,10 @@ export interface SetUp<T extends KubeObject> {
   readonly signal: AbortSignal;
 }
 
-/** How much a controller works. The operator's options of these names replace them. */
-export interface ControllerLimits {
+/** How a controller works. Those of a definition win over those of its operator. */
+export interface ControllerSettings {
+  /** The namespaces that it is limited to. Cluster-scoped kinds are not. Default: all. */
+  readonly namespaces?: readonly string[] | undefined;
   /** How many reconciles run concurrently. Default 4. */
   readonly workers?: number;
   /** See `ControllerOptions`. Default: never. */
@@ -114,7 +116,7 @@ export interface Definition<
   E,
   F,
   V,
-> extends ControllerLimits {
+> extends ControllerSettings {
   /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
   /** The kind's own reasons. It may report the standard ones too. */
@@ -156,7 +158,7 @@ export interface Definition<
    * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and retried. Not
    * called for a Conflict, or while the process may not write. A refusal is retried in any case.
    */
-  readonly failed?: (error: unknown, object: T) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
+  readonly failed?: (error: unknown, object: T, reads: Reads<X>) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
   /** Keeps a deleted object until its external resources are cleaned up. The runtime adds and removes it: see {@link finalizer}. */
   readonly finalizer?: FinalizerDefinition<T, NoInfer<R>, S, M, X, F>;
 }

@@ -34,19 +34,46 @@ export type { RetryOptions } from '../queue/work-queue.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 export { childName, dotlessChildName } from './child-name.ts';
 export { belongsToPredecessor } from './children.ts';
+export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './context.ts';
 export type { ControllerOptions, FailedReconciles } from './controller.ts';
+export {
+  type AddOptions,
+  type BareReconciler,
+  type CacheOptions,
+  type ControllerHost,
+  cache,
+  type DefinedController,
+} from './define-controller.ts';
+export type {
+  ControllerSettings,
+  Definition,
+  FinalizerDefinition,
+  Index,
+  OnlyMembers,
+  Owned,
+  Reference,
+  Related,
+  SetUp,
+} from './definition.ts';
 export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
+export type { ReconcilerEnvironment } from './object-reconciler.ts';
 export {
   commonReasons,
   currentReady,
   desiredStatus,
+  type Observation,
   type OutcomeReporterOptions,
   type Reason,
   type Reasons,
   type ReportingContext,
   type ReportingObject,
+  type StandardReason,
+  standardReasons,
 } from './outcome.ts';
+export { childManifest } from './owned-children.ts';
 export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
+export { allow } from './permissions.ts';
+export { EndIgnoredError, type Ending } from './reconcile-end.ts';
 export type { KeySource } from './source.ts';
 export type { StatusDebounce } from './status-debounce.ts';
 export type {

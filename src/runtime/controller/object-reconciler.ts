@@ -94,7 +94,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       kind,
       reasons: { ...blockedReasons, ...definition.reasons },
       events,
-      refused: (object, refusal) => definition.failed?.(refusal, object) ?? refusedOutcome(refusal),
+      refused: (object, refusal) => this.#failed(refusal, object) ?? refusedOutcome(refusal),
       observe: (object) => this.#observe(object),
       ...(now !== undefined && { now }),
     });
@@ -154,8 +154,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       if ('reason' in ending || 'type' in ending) return ending as Outcome<string, T> | CleanedUp;
       return requeueAfter(ending.requeueAfterMs);
     } catch (error) {
-      const outcome =
-        mayBeReported(error) && !context.signal.aborted ? this.#definition.failed?.(error, run.object) : undefined;
+      const outcome = mayBeReported(error) && !context.signal.aborted ? this.#failed(error, run.object) : undefined;
       if (outcome === undefined) throw error;
       return outcome;
     } finally {
@@ -257,6 +256,14 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     const index = this.#definition.indexes?.[name];
     if (index === undefined) throw new TypeError(`the definition of ${this.#kind.kind} has no index "${name}"`);
     return [...this.#environment.store(index.kind).byIndex(this.#environment.indexName(name), value)];
+  }
+
+  #failed(error: unknown, object: T): Outcome<R | StandardReason, T> | undefined {
+    return this.#definition.failed?.(
+      error,
+      object,
+      this.#readsOf(() => object),
+    );
   }
 
   #observe(object: T): Observation<T> {

@@ -154,22 +154,13 @@ export class OwnedChildren<T extends ReportingObject> {
   /** Makes the manifest of a child, and watches its name. */
   async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
     const { kind: ownerKind, owner, store, asked, mayHaveExisted, isCurrent } = this.#options;
-    const { name, namespace } = owner().metadata;
-    const place = kind.scope === 'Namespaced' && namespace !== undefined ? { name, namespace } : { name };
-    const ownerReferences = [...(child.metadata?.ownerReferences ?? []), controllerReference(ownerKind, owner())];
-    const metadata = { ...place, ...child.metadata, ownerReferences };
-    if (namespace !== undefined && metadata.namespace !== namespace) {
-      throw new RangeError(
-        `${kind.kind} ${metadata.name} would be in ${metadata.namespace ?? 'no namespace'}, and its owner is in ${namespace}: the garbage collector would delete it`,
-      );
-    }
-    const key = keyOf({ metadata });
+    const manifest = childManifest({ kind: ownerKind, object: owner() }, kind, child);
+    const key = keyOf(manifest);
     asked.ask(kind, key);
     // The garbage collector deletes the children of an object that is gone. While the watch lags behind that, each would be created again.
     const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || mayHaveExisted());
     if (repeats && !(await isCurrent())) throw new ReconcileEnd(undefined);
-    // The other members are the manifest's.
-    return { ...child, metadata } as unknown as Manifest<C>;
+    return manifest;
   }
 
   #objectOf<C extends KubeObject>(kind: Kind<C>, applied: ApplyResult<C>): C {
@@ -213,6 +204,29 @@ export class OwnedChildren<T extends ReportingObject> {
     if (!(await isCurrent())) throw new ReconcileEnd(undefined);
     for (const { kind, child } of surplus) await this.delete(kind, child);
   }
+}
+
+/**
+ * The manifest of a child, with its name, its namespace and the controller reference.
+ *
+ * @throws RangeError for a child in another namespace than its owner.
+ */
+export function childManifest<C extends KubeObject>(
+  owner: { readonly kind: Kind; readonly object: KubeObject },
+  kind: Kind<C>,
+  child: Child<C>,
+): Manifest<C> {
+  const { name, namespace } = owner.object.metadata;
+  const place = kind.scope === 'Namespaced' && namespace !== undefined ? { name, namespace } : { name };
+  const references = [...(child.metadata?.ownerReferences ?? []), controllerReference(owner.kind, owner.object)];
+  const metadata = { ...place, ...child.metadata, ownerReferences: references };
+  if (namespace !== undefined && metadata.namespace !== namespace) {
+    throw new RangeError(
+      `${kind.kind} ${metadata.name} would be in ${metadata.namespace ?? 'no namespace'}, and its owner is in ${namespace}: the garbage collector would delete it`,
+    );
+  }
+  // The other members are the manifest's.
+  return { ...child, metadata } as unknown as Manifest<C>;
 }
 
 const notDeclared = ({ kind }: Kind, option: string): TypeError =>

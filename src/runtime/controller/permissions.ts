@@ -1,5 +1,5 @@
 import type { Kind } from '../kind/index.ts';
-import { Event } from '../kinds/index.ts';
+import { Event, Lease } from '../kinds/index.ts';
 
 /** An RBAC rule: the verbs that a controller uses on some resources. */
 export interface PolicyRule {
@@ -18,8 +18,8 @@ export const allow = (verbs: readonly string[], { group, plural }: Kind, subreso
   verbs,
 });
 
-/** The rules for recording Events. */
-export const eventPermissions: readonly PolicyRule[] = [allow(['create', 'patch'], Event)];
+/** The rules for leader election, in the namespace of the Lease. */
+export const leasePermissions: readonly PolicyRule[] = [allow(['get', 'list', 'watch', 'create', 'update'], Lease)];
 
 /**
  * Merges rules: one rule for each resource, in the order in which they are first named, with the verbs of all of its rules.
@@ -49,10 +49,10 @@ export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
  * The RBAC rules that these controllers need, in every namespace that they watch, and for Events: no more than what their definitions say
  * that they do.
  *
- * Leader election needs {@link leaseRules} in the namespace of the Lease.
+ * Leader election needs {@link leasePermissions} too, in the namespace of the Lease.
  *
  * @example
  * const role = { metadata: { name: 'greeter' }, rules: permissions([greetings]) };
  */
 export const permissions = (controllers: Iterable<{ readonly permissions: readonly PolicyRule[] }>) =>
-  mergeRules([...[...controllers].flatMap((controller) => controller.permissions), ...eventPermissions]);
+  mergeRules([...[...controllers].flatMap((controller) => controller.permissions), allow(['create', 'patch'], Event)]);

@@ -58,3 +58,7 @@ export function customResourceDefinition(
     },
   };
 }
+
+/** Builds the CustomResourceDefinition of the kind of each controller. */
+export const customResourceDefinitions = (controllers: Iterable<{ readonly kind: CustomKind }>) =>
+  [...controllers].map(({ kind }) => customResourceDefinition(kind));

@@ -2,16 +2,19 @@ import { Registry } from 'prom-client';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
 import { readConfig } from '../../../src/config.ts';
 import { addBookStoreController } from '../../../src/controllers/book-store/index.ts';
-import { addEchoController } from '../../../src/controllers/echo/index.ts';
+import { echoController } from '../../../src/controllers/echo/index.ts';
 import { addPetController } from '../../../src/controllers/pet/index.ts';
 import { addPodSetController } from '../../../src/controllers/pod-set/index.ts';
+import { podInformer } from '../../../src/controllers/pods.ts';
 import { addPostgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
-import { addScheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
+import { scheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
 import { isNotFound } from '../../../src/runtime/client/index.ts';
+import { cache } from '../../../src/runtime/controller/index.ts';
 import {
   type CustomKind,
   controllerOf,
   customResourceDefinition,
+  type DefinedController,
   isControlledBy,
   type Kind,
   type KubeObject,
@@ -48,15 +51,15 @@ const settings = ({ events }: Operator, namespace: string) => ({
   namespaces: [namespace],
 });
 
-const addEchos: Scenario['addControllers'] = (operator, namespace) => {
-  const { manager, applier } = operator;
-  addEchoController(manager, { applier, pod, ...settings(operator, namespace) });
-};
-
-const addScheduledEchos: Scenario['addControllers'] = (operator, namespace) => {
-  const { manager, applier } = operator;
-  addScheduledEchoController(manager, { applier, pod, ...settings(operator, namespace) });
-};
+const addDefined =
+  (controller: DefinedController): Scenario['addControllers'] =>
+  (operator, namespace) => {
+    const { workers, resyncEveryMs, namespaces } = settings(operator, namespace);
+    const caches = [cache(Pod, podInformer({ namespaces }))];
+    controller.add(operator, { workers, resyncEveryMs, namespaces, caches });
+  };
+const addEchos = addDefined(echoController(pod));
+const addScheduledEchos = addDefined(scheduledEchoController(pod));
 
 const addPodSets: Scenario['addControllers'] = (operator, namespace) => {
   const { manager, applier } = operator;

@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Echo, ScheduledEcho } from '../../../src/api/index.ts';
-import type { ControllerSettings } from '../../../src/controllers/controller-settings.ts';
-import { addEchoController } from '../../../src/controllers/echo/index.ts';
-import type { PrintPodSettings } from '../../../src/controllers/print-pod.ts';
-import { addScheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
-import { Applier, type EventRecorder, type Kind, type KubeObject, type Manager } from '../../../src/runtime/index.ts';
+import { echoController } from '../../../src/controllers/echo/index.ts';
+import { scheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
+import { Applier, type DefinedController, type KubeObject } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { podSettings } from '../../../testkit/pod-settings.ts';
 import { Managed } from '../environment/managed.ts';
@@ -17,32 +14,24 @@ beforeEach(async () => {
 });
 afterEach(() => managed.close());
 
-type Add = (
-  manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier; readonly pod: PrintPodSettings },
-) => void;
-
 test.each([
-  ['Echo', Echo, addEchoController, echoOf(), 'echos', jobOf(echoOf()), '/apis/batch/v1/jobs'],
+  ['Echo', echoController(podSettings), echoOf(), 'echos', jobOf(echoOf()), '/apis/batch/v1/jobs'],
   [
     'ScheduledEcho',
-    ScheduledEcho,
-    addScheduledEchoController,
+    scheduledEchoController(podSettings),
     scheduledEchoOf(),
     'scheduledechos',
     cronJobFor(scheduledEchoOf()),
     '/apis/batch/v1/cronjobs',
   ],
-] satisfies readonly (readonly [string, Kind, Add, KubeObject, string, KubeObject, string])[])(
+] satisfies readonly (readonly [string, DefinedController, KubeObject, string, KubeObject, string])[])(
   'the events of its own creation and status write do not cause a reconcile of a new %s',
-  async (_, kind, add, object, plural, child, childrenPath) => {
-    add(managed.manager, {
-      applier: new Applier({ fieldManager: 'tester' }),
-      events: { record: () => {} } as unknown as EventRecorder,
-      pod: podSettings,
-      workers: 1,
-      resyncEveryMs: 1_000_000,
-    });
+  async (_, controller, object, plural, child, childrenPath) => {
+    const { kind } = controller;
+    const { manager, registry } = managed;
+    const events = { record: () => {} };
+    const applier = new Applier({ fieldManager: 'tester' });
+    controller.add({ manager, applier, events, metrics: { registry } }, { workers: 1, resyncEveryMs: 1_000_000 });
     managed.run();
     const path = `/apis/mmontes.io/v1alpha1/${plural}`;
     const objectPath = `/apis/mmontes.io/v1alpha1/namespaces/default/${plural}/hello`;

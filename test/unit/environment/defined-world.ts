@@ -1,7 +1,7 @@
 import type { Delta } from '../../../src/runtime/cache/index.ts';
 import { Store } from '../../../src/runtime/cache/index.ts';
 import type { Gate } from '../../../src/runtime/client/index.ts';
-import type { ControllerSettings, DefinedController } from '../../../src/runtime/controller/define-controller.ts';
+import type { AddOptions, DefinedController } from '../../../src/runtime/controller/define-controller.ts';
 import {
   Applier,
   type EventRecorder,
@@ -41,15 +41,12 @@ export class DefinedWorld {
   async run<Path extends string>(
     controller: DefinedController,
     contents: Readonly<Record<Path, Content>>,
-    settings: ControllerSettings = {},
+    options: AddOptions = {},
   ) {
     const { manager, registry } = this.managed;
     const applier = new Applier({ fieldManager: 'tester' });
     const { events, fence } = this;
-    controller.add(
-      { manager, applier, events, metrics: { registry }, elector: { fence } },
-      { workers: 1, ...settings },
-    );
+    controller.add({ manager, applier, events, metrics: { registry }, elector: { fence } }, { workers: 1, ...options });
     this.managed.run();
     return this.managed.sync(contents);
   }
@@ -82,7 +79,6 @@ export class DefinedWorld {
 /** A defined controller without a manager: the test fills the stores. */
 export class BareWorld {
   readonly world: ReconcilerWorld;
-  readonly events = new Notices();
   /** Set it to replace the state of `setUp`. */
   state: unknown;
   readonly #stores = new Map<string, Store<KubeObject>>();

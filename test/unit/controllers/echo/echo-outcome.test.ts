@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
-import { echoReasons, outcomeOf } from '../../../../src/controllers/echo/echo-reconciler.ts';
+import { echoReasons, outcomeOf } from '../../../../src/controllers/echo/index.ts';
 import { desiredStatus, statusPatch } from '../../../../src/runtime/controller/index.ts';
 import type { Condition } from '../../../../src/runtime/index.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';

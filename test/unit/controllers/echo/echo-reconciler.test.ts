@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Echo } from '../../../../src/api/index.ts';
-import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
-import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
-import { Store } from '../../../../src/runtime/cache/index.ts';
+import { Echo } from '../../../../src/api/index.ts';
+import { echoController } from '../../../../src/controllers/echo/index.ts';
+import type { Store } from '../../../../src/runtime/cache/index.ts';
 import { isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { Applier, type Condition, type Result } from '../../../../src/runtime/index.ts';
-import type { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
+import type { Condition, Result } from '../../../../src/runtime/index.ts';
+import { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
-import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import { BareWorld } from '../../environment/defined-world.ts';
+import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 
@@ -17,38 +17,28 @@ const jobPath = `${jobsPath}/hello`;
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello';
 const statusPath = `${echoPath}/status`;
 
+let bare: BareWorld;
 let world: ReconcilerWorld;
 let server: ScriptedServer;
 let echos: Store<Echo>;
 let jobs: Store<Job>;
 let pods: Store<Pod>;
-let deletedJobs: DeletedJobs;
 
 beforeEach(async () => {
-  world = await ReconcilerWorld.start();
+  bare = await BareWorld.start(echoController(podSettings));
+  world = bare.world;
   server = world.server;
-  echos = new Store();
-  jobs = new Store();
-  pods = new Store();
-  deletedJobs = new DeletedJobs();
+  echos = bare.store(Echo);
+  jobs = bare.store(Job);
+  pods = bare.store(Pod);
 });
-afterEach(async () => {
-  await world.close();
-});
+afterEach(() => bare.close());
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
-function reconcile(): Promise<Result | unknown> {
-  const reconciler = new EchoReconciler({
-    echos,
-    jobs,
-    pods,
-    deletedJobs,
-    applier: new Applier({ fieldManager: 'tester' }),
-    events: world.events,
-    pod: podSettings,
-  });
-  return world.reconcile(reconciler, key);
-}
+const reconcile = (): Promise<Result | unknown> => bare.reconcile(key);
+
+/** The watch has delivered the deletion of a Job. */
+const jobDeleted = (object: Job) => bare.childChanged(Job, { type: 'deleted', object });
 
 /** The status that is written next, which is accepted. */
 const reported = (): Promise<Report> => world.reported(statusPath, echoOf());
@@ -77,7 +67,7 @@ describe('without a Job', () => {
 
   test.each([
     ['is its own', {}, 'Printing'],
-    ['is of another owner', { ownerReferences: [] }, 'JobNameTaken'],
+    ['is of another owner', { ownerReferences: [] }, 'NameTaken'],
   ])('reports the Job that exists, if the store is behind and it %s', async (_, metadata, reason) => {
     const echo = echoOf();
     echos.set(echo);
@@ -123,10 +113,25 @@ describe('without a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
+  test.each([
+    ['of an earlier generation', echoOf({ metadata: { generation: 0 } }), {}],
+    ['that belongs to nobody', echoOf(), { ownerReferences: [] }],
+    ['of an earlier Echo of that name', echoOf({ metadata: { uid: 'uid-former' } }), {}],
+  ])('does not take the deletion of a Job %s for that of its own', async (_, owner, metadata) => {
+    echos.set(echoOf());
+    jobDeleted(jobOf(owner, complete, metadata));
+    const outcome = reconcile();
+    if (owner.metadata.generation === 0) await asked(echoOf());
+    (await created()).json(201, jobOf(echoOf()));
+    expect((await reported()).reason).toBe('Printing');
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('reports a Job that finished before the status could record it, and creates none', async () => {
     const echo = echoOf();
     echos.set(echo);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    jobDeleted(jobOf(echo, complete));
     const outcome = reconcile();
     const { reason, status } = await reported();
     expect([reason, status.completedGeneration]).toEqual(['Printed', 1]);
@@ -138,7 +143,7 @@ describe('without a Job', () => {
   test('creates it again if it was deleted before it completed', async () => {
     const echo = echoOf();
     echos.set(echo);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    jobDeleted(jobOf(echo, { active: 1 }));
     const outcome = reconcile();
     await asked(echo);
     (await created()).json(201, jobOf(echo));
@@ -195,7 +200,7 @@ describe('without a Job', () => {
   ])('creates none for an Echo that is %s: the store is behind', async (_, metadata) => {
     const echo = echoOf();
     echos.set(echo);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    jobDeleted(jobOf(echo, { active: 1 }));
     const outcome = reconcile();
     await asked(echoOf({ metadata }));
     expect(await outcome).toEqual(done);
@@ -205,7 +210,7 @@ describe('without a Job', () => {
   test('creates none for an Echo that is gone: the store is behind', async () => {
     const echo = echoOf();
     echos.set(echo);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    jobDeleted(jobOf(echo, { active: 1 }));
     const outcome = reconcile();
     (await server.next({ method: 'GET', path: echoPath })).refuse(404, 'NotFound');
     expect(await outcome).toEqual(done);
@@ -216,7 +221,7 @@ describe('without a Job', () => {
     echos.set(echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } }));
     const outcome = reconcile();
     (await created()).refuse(403, 'Forbidden');
-    expect((await reported()).reason).toBe('JobRefused');
+    expect((await reported()).reason).toBe('Refused');
     await noted();
     await outcome;
   });
@@ -239,27 +244,14 @@ describe('after the message was printed', () => {
     ['is gone', undefined],
     ["is somebody else's by now", [{ ownerReferences: [] }]],
     ["has lost the operator's annotation", [{ annotations: {} }]],
-  ] as const)('nothing is done and nothing reported, though the Job %s; the memory is free', async (_, edits) => {
+  ] as const)('nothing is done and nothing reported, though the Job %s', async (_, edits) => {
     const echo = await printedEcho();
     echos.set(echoOf({ ...echo, metadata: { resourceVersion: '7' } }));
     jobs.replace(edits === undefined ? [] : [jobOf(echo, complete, edits[0])]);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    jobDeleted(jobOf(echo, complete));
     expect(await reconcile()).toEqual(done);
     await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
-    expect(deletedJobs.get(echo, key)).toBeUndefined();
-  });
-
-  test('the Job that was deleted before its status was reported is forgotten as soon as it is', async () => {
-    const echo = echoOf();
-    echos.set(echo);
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
-    const outcome = reconcile();
-    const { reason } = await reported();
-    expect([reason, deletedJobs.get(echo, key)?.metadata.name]).toEqual(['Printed', 'hello']);
-    await noted();
-    expect(await outcome).toEqual(done);
-    expect(deletedJobs.get(echo, key)).toBeUndefined();
   });
 
   test('corrects a different status', async () => {
@@ -277,8 +269,8 @@ describe('a refused Job', () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(code, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
-    expect((await reported()).reason).toBe('JobRefused');
-    expect(await noted()).toBe('Warning JobRefused');
+    expect((await reported()).reason).toBe('Refused');
+    expect(await noted()).toBe('Warning Refused');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code } });
   });
 
@@ -287,9 +279,9 @@ describe('a refused Job', () => {
     const outcome = reconcile();
     (await created()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
     const { reason, status } = await reported();
-    expect(reason).toBe('JobRefused');
+    expect(reason).toBe('Refused');
     expect(status).toMatchObject({ phase: 'Pending', conditions: [{ status: 'False', message: 'exceeded quota' }] });
-    expect(await noted()).toBe('Warning JobRefused');
+    expect(await noted()).toBe('Warning Refused');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
@@ -298,8 +290,8 @@ describe('a refused Job', () => {
     const outcome = reconcile();
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.template', message: 'no' }] };
     (await created()).refuse(422, 'Invalid', { message: 'spec.template: no', details });
-    expect((await reported()).reason).toBe('JobRefused');
-    expect(await noted()).toBe('Warning JobRefused');
+    expect((await reported()).reason).toBe('Refused');
+    expect(await noted()).toBe('Warning Refused');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
@@ -307,8 +299,8 @@ describe('a refused Job', () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(422, 'Invalid', { message: 'images must come from the mirror' });
-    expect((await reported()).reason).toBe('JobRefused');
-    expect(await noted()).toBe('Warning JobRefused');
+    expect((await reported()).reason).toBe('Refused');
+    expect(await noted()).toBe('Warning Refused');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
@@ -431,8 +423,8 @@ describe('with a Job', () => {
     jobs.set(jobOf(echoOf(), {}, { ownerReferences: [] }));
     echos.set(echoOf());
     const outcome = reconcile();
-    expect((await reported()).reason).toBe('JobNameTaken');
-    expect(await noted()).toBe('Warning JobNameTaken');
+    expect((await reported()).reason).toBe('NameTaken');
+    expect(await noted()).toBe('Warning NameTaken');
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });
@@ -494,14 +486,6 @@ describe('the report', () => {
 });
 
 describe('an Echo', () => {
-  test('that is gone is removed from DeletedJobs', async () => {
-    const echo = echoOf();
-    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
-    expect(await reconcile()).toEqual(done);
-    expect(deletedJobs.get(echo, key)).toBeUndefined();
-    expect(server.unclaimed).toBe(0);
-  });
-
   test('that is being deleted gets no Job', async () => {
     echos.set(echoOf({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }));
     expect(await reconcile()).toEqual(done);

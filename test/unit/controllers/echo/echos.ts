@@ -1,7 +1,8 @@
-import type { Echo } from '../../../../src/api/index.ts';
+import { Echo } from '../../../../src/api/index.ts';
 import { echoJob } from '../../../../src/controllers/echo/echo-job.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import type { Job } from '../../../../src/runtime/kinds/index.ts';
+import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
+import { Job } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
@@ -31,7 +32,7 @@ export function echoOf(
 
 /** The Job that the operator made for the Echo, in this state. */
 export function jobOf(echo: Echo, status: NonNullable<Job['status']> = {}, metadata: Partial<ObjectMeta> = {}): Job {
-  const manifest = echoJob(echo, podSettings);
+  const manifest = childManifest({ kind: Echo, object: echo }, Job, echoJob(echo, podSettings));
   return {
     ...manifest,
     metadata: { uid: 'uid-job', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },

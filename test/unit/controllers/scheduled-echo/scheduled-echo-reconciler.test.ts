@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { ScheduledEcho } from '../../../../src/api/index.ts';
-import { ScheduledEchoReconciler } from '../../../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import { Store } from '../../../../src/runtime/cache/index.ts';
-import { Applier, type Condition, type Result } from '../../../../src/runtime/index.ts';
-import type { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
+import { ScheduledEcho } from '../../../../src/api/index.ts';
+import { scheduledEchoController } from '../../../../src/controllers/scheduled-echo/index.ts';
+import type { Store } from '../../../../src/runtime/cache/index.ts';
+import type { Condition, Result } from '../../../../src/runtime/index.ts';
+import { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
-import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import { BareWorld } from '../../environment/defined-world.ts';
+import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
 
@@ -13,6 +14,7 @@ const key = { name: 'hello', namespace: 'default' };
 const cronJobPath = '/apis/batch/v1/namespaces/default/cronjobs/hello';
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/scheduledechos/hello';
 
+let bare: BareWorld;
 let world: ReconcilerWorld;
 let server: ScriptedServer;
 let echos: Store<ScheduledEcho>;
@@ -20,23 +22,17 @@ let cronJobs: Store<CronJob>;
 let pods: Store<Pod>;
 
 beforeEach(async () => {
-  world = await ReconcilerWorld.start();
+  bare = await BareWorld.start(scheduledEchoController(podSettings));
+  world = bare.world;
   server = world.server;
-  echos = new Store();
-  cronJobs = new Store();
-  pods = new Store();
+  echos = bare.store(ScheduledEcho);
+  cronJobs = bare.store(CronJob);
+  pods = bare.store(Pod);
 });
-afterEach(async () => {
-  await world.close();
-});
+afterEach(() => bare.close());
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
-function reconcile(): Promise<Result | unknown> {
-  const { events } = world;
-  const applier = new Applier({ fieldManager: 'tester' });
-  const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, pods, applier, events, pod: podSettings });
-  return world.reconcile(reconciler, key);
-}
+const reconcile = (): Promise<Result | unknown> => bare.reconcile(key);
 
 /** The status that is written next, which is accepted. */
 const reported = (): Promise<Report> => world.reported(`${echoPath}/status`, scheduledEchoOf());
@@ -76,8 +72,8 @@ describe('a ScheduledEcho without a CronJob', () => {
     echos.set(scheduledEchoOf());
     const outcome = reconcile();
     (await applied()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
-    expect(await reported()).toMatchObject({ reason: 'CronJobRefused', message: 'exceeded quota' });
-    expect(await noted()).toBe('Warning CronJobRefused');
+    expect(await reported()).toMatchObject({ reason: 'Refused', message: 'exceeded quota' });
+    expect(await noted()).toBe('Warning Refused');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
@@ -258,8 +254,8 @@ describe('a ScheduledEcho with a CronJob', () => {
     echos.set(echo);
     cronJobs.set(cronJobFor(echo, { ownerReferences: ownerReferences ?? [] }));
     const outcome = reconcile();
-    expect((await reported()).reason).toBe('CronJobNameTaken');
-    expect(await noted()).toBe('Warning CronJobNameTaken');
+    expect((await reported()).reason).toBe('NameTaken');
+    expect(await noted()).toBe('Warning NameTaken');
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });

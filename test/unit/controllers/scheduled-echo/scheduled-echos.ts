@@ -1,7 +1,8 @@
-import type { ScheduledEcho } from '../../../../src/api/index.ts';
+import { ScheduledEcho } from '../../../../src/api/index.ts';
 import { cronJobOf } from '../../../../src/controllers/scheduled-echo/cron-job.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import type { CronJob } from '../../../../src/runtime/kinds/index.ts';
+import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
+import { CronJob } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
@@ -31,7 +32,7 @@ export function scheduledEchoOf(
 
 /** The CronJob that the operator made for it, as far as the operator knows. */
 export function cronJobFor(echo: ScheduledEcho, metadata: Partial<ObjectMeta> = {}): CronJob {
-  const manifest = cronJobOf(echo, podSettings);
+  const manifest = childManifest({ kind: ScheduledEcho, object: echo }, CronJob, cronJobOf(echo, podSettings));
   return {
     ...manifest,
     metadata: { uid: 'uid-cronjob', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },
