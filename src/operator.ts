@@ -153,8 +153,10 @@ export function podDefaults(
   return { spec: spec as PodDefaults['spec'], container: container as PodDefaults['container'] };
 }
 
-const isPresent = <T extends JsonObject>(object: T | undefined): object is T =>
-  object !== undefined && Object.keys(object).length > 0;
+// A function declaration: the definitions above call it while this module is loaded.
+function isPresent<T extends JsonObject>(object: T | undefined): object is T {
+  return object !== undefined && Object.keys(object).length > 0;
+}
 
 /** The options that all controllers have. */
 const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({

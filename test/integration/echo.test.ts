@@ -139,7 +139,7 @@ describe('an Echo', () => {
     await echoWithReason(cluster, key, 'Printing');
     expect((await cluster.job(key)).metadata.uid).not.toBe(uid);
     const { items } = await cluster.client.list(Event, { namespace: key.namespace });
-    expect(items.map(({ reason }) => reason)).not.toContain('JobNameTaken');
+    expect(items.map(({ reason }) => reason)).not.toContain('NameTaken');
   });
 
   test('does not create its Job again if it is deleted after it completed', async () => {
@@ -246,12 +246,12 @@ describe('a Job of another owner with the Echo’s name', () => {
       },
     });
     await create(key.namespace, key.name, { message: 'mine' });
-    const echo = await echoWithReason(cluster, key, 'JobNameTaken');
+    const echo = await echoWithReason(cluster, key, 'NameTaken');
     expect(findCondition(echo.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
     expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('taken');
     await eventually('a warning tells of it', async () => {
       const { items } = await cluster.client.list(Event, { namespace: key.namespace });
-      return items.some(({ type, reason }) => type === 'Warning' && reason === 'JobNameTaken');
+      return items.some(({ type, reason }) => type === 'Warning' && reason === 'NameTaken');
     });
     const writes = await operatorWrites(cluster.auditLog, key.namespace);
     expect(
@@ -275,7 +275,7 @@ describe('a namespace', () => {
       return status?.hard?.['count/jobs.batch'] === '0';
     });
     await create(key.namespace, key.name, { message: 'when there is room' });
-    const echo = await echoWithReason(cluster, key, 'JobRefused');
+    const echo = await echoWithReason(cluster, key, 'Refused');
     expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('exceeded quota');
     await cluster.client.delete(ResourceQuota, quota);
     await cluster.job(key);
@@ -295,7 +295,7 @@ describe('a namespace', () => {
     try {
       const startedAtMs = performance.now();
       await create(key.namespace, key.name, { message: 'when the webhook is gone' });
-      const echo = await echoWithReason(cluster, key, 'JobRefused');
+      const echo = await echoWithReason(cluster, key, 'Refused');
       expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain(`failed calling webhook "${webhook}"`);
       await eventually('the operator has retried', async () => (await writes('create', 'jobs')).length >= 8);
       const attempts = await writes('create', 'jobs');

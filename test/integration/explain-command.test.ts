@@ -108,11 +108,11 @@ describe('explain answers', () => {
       return status?.hard?.['count/jobs.batch'] === '0';
     });
     await create('refused');
-    await echoWithReason(cluster, { namespace, name: 'refused' }, 'JobRefused');
+    await echoWithReason(cluster, { namespace, name: 'refused' }, 'Refused');
     await eventually('it was tried again', async () => ((await answer('echo/refused')).explanation?.total ?? 0) > 3);
     const told = await story('echo/refused');
     expect(told).toContain('create Job refused: 403');
-    expect(told).toContain('JobRefused; 403 Forbidden; quota none is exceeded for count/jobs.batch');
+    expect(told).toContain('Refused; 403 Forbidden; quota none is exceeded for count/jobs.batch');
     expect(told).toMatch(/retry \d+/);
     expect((await ready(Echo, { namespace, name: 'refused' }))?.message).toContain(exceededQuota(told));
     await cluster.client.delete(ResourceQuota, quota);

@@ -164,7 +164,7 @@ describe("a ScheduledEcho whose CronJob's name", () => {
       spec: { schedule: '@yearly', jobTemplate: { spec: { template } } },
     });
     await apply(key, everyMinute);
-    await withReason(key, 'CronJobNameTaken');
+    await withReason(key, 'NameTaken');
     expect((await cronJob(key)).metadata.resourceVersion).toBe(foreign.metadata.resourceVersion);
     await cluster.client.delete(CronJob, key);
     await withReason(key, 'Scheduled');
@@ -194,7 +194,7 @@ describe('a ScheduledEcho that is deleted and created again at once', () => {
     await withReason(key, 'Scheduled');
     expect((await cronJob(key)).metadata.uid).not.toBe(uid);
     await eventually('that is told', async () => (await events(key.namespace)).includes('Replacing'));
-    expect(await events(key.namespace)).not.toContain('CronJobNameTaken');
+    expect(await events(key.namespace)).not.toContain('NameTaken');
   });
 
   test('leaves the CronJob alone that an orphaning deletion left behind', async () => {
@@ -209,7 +209,7 @@ describe('a ScheduledEcho that is deleted and created again at once', () => {
       return ownerReferences.length === 0;
     });
     await apply(key, everyMinute);
-    await withReason(key, 'CronJobNameTaken');
+    await withReason(key, 'NameTaken');
     await cluster.client.delete(CronJob, key);
     await withReason(key, 'Scheduled');
   });

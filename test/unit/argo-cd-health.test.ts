@@ -44,7 +44,7 @@ test.each([
   ['is at work', 'Progressing', 'because of Printing', withReady('False', 'Printing')],
   ['is ready', 'Healthy', 'because of Printed', withReady('True', 'Printed')],
   ['is invalid', 'Degraded', 'because of InvalidSpec', withReady('False', 'InvalidSpec')],
-  ['is refused', 'Degraded', 'because of JobRefused', withReady('False', 'JobRefused')],
+  ['is refused', 'Degraded', 'because of Refused', withReady('False', 'Refused')],
   ['has failed', 'Degraded', 'because of JobFailed', withReady('False', 'JobFailed')],
 ])('in Argo CD an object that %s is %s', async (_, health, message, status) => {
   expect(await healthOf(status)).toEqual({ status: health, message });
