@@ -22,16 +22,16 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/controller/finalizer.ts',
     find: `  const result = await cleanup(object);
   if (result.type !== 'cleanedUp') return result;
-  await removeAfterCleanup(options);`,
-    replace: `  await removeAfterCleanup(options);
+  await removeAfterCleanup(options.client, options.kind, object, name);`,
+    replace: `  await removeAfterCleanup(options.client, options.kind, object, name);
   await cleanup(object);`,
     plans: { perturb: ['pet/delete'] },
   },
   {
     name: 'Runtime: the finalizer is not added',
     file: 'runtime/controller/finalizer.ts',
-    find: ': await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);',
-    replace: ': object;',
+    find: 'return finalizers.includes(name) ? object : write(client, kind, object, [...finalizers, name]);',
+    replace: 'return finalizers.includes(name) ? object : object;',
     plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
   },
   {

@@ -28,7 +28,7 @@ import { isTerminal, type Result } from './result.ts';
 import type { Modified } from './sent-fields.ts';
 import { type KeySource, runSource } from './source.ts';
 import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
-import { TimeLimit } from './time-limit.ts';
+import { type ReconcileTimer, TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
   type EnqueueOptions,
@@ -127,7 +127,7 @@ export interface ControllerOptions<
   readonly workers?: number;
   /**
    * How long a reconcile may take, in milliseconds. After that its signal is aborted and the reconcile counts as failed,
-   * whatever it returns. It is retried only after it has ended. Default: no limit.
+   * whatever it returns, and its worker goes on with other keys. It is retried only after it has ended. Default: no limit.
    */
   readonly reconcileTimeoutMs?: number;
   /**
@@ -162,6 +162,9 @@ const missed: Cause = { type: 'missed' };
 const overwrite: Cause = { type: 'overwrite' };
 const takeover: Cause = { type: 'takeover' };
 
+/** How long after its time limit a reconcile is logged that goes on. */
+const loggedOverrunMs = 10_000;
+
 /** A resync yields to the event loop after this many keys. */
 const resyncBatch = 1000;
 
@@ -180,6 +183,8 @@ export class Controller<T extends KubeObject> {
   readonly #observer: ControllerObserver | undefined;
   /** Created by {@link run} if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
+  /** Reconciles that go on after their time limit, without a worker. */
+  readonly #overrunning = new Set<Promise<void>>();
   readonly #queue: WorkQueue;
   readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
@@ -257,6 +262,7 @@ export class Controller<T extends KubeObject> {
     const sourcesStopped = this.#runSources();
     try {
       await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal)));
+      await Promise.all(this.#overrunning);
     } finally {
       this.drain();
       await sourcesStopped;
@@ -377,19 +383,37 @@ export class Controller<T extends KubeObject> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
       const queued = this.#queue.processing(key);
       this.#debouncer?.dequeued(key);
-      const requests = await this.#reconcileOne(key, queued, signal);
-      // A request of a reconcile that has failed may still take effect: the next one must see that.
-      requests.end(() => this.#queue.done(key));
+      const timer = this.#limit?.start();
+      const reconciling = this.#reconcileOne(key, queued, timer, signal).then((requests) => {
+        // A request of a reconcile that has failed may still take effect: the next one must see that.
+        requests.end(() => this.#queue.done(key));
+      });
+      await (timer === undefined ? reconciling : Promise.race([reconciling, timer.expired]));
+      if (timer?.timedOut()) this.#detachFromWorker(key, reconciling);
     }
+  }
+
+  /** A reconcile that ignores the end of its time keeps its key, but not its worker. */
+  #detachFromWorker(key: string, reconciling: Promise<void>): void {
+    this.#overrunning.add(reconciling);
+    const timer = setTimeout(() => {
+      this.#log.error({ object: key }, 'a reconcile goes on after its time limit: its key waits until it ends');
+    }, loggedOverrunMs).unref();
+    const forget = (): void => {
+      clearTimeout(timer);
+      this.#overrunning.delete(reconciling);
+    };
+    // One that rejects stays: `run` throws its error.
+    reconciling.then(forget, () => clearTimeout(timer));
   }
 
   async #reconcileOne(
     key: string,
     queued: DequeuedKey | undefined,
+    timer: ReconcileTimer | undefined,
     runSignal: AbortSignal,
   ): Promise<ReconcileRequests> {
     const log = new LazyLog(this.#log, key);
-    const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
     const statusDebounce = this.#debouncer?.start(key);
     const startedAtMs = performance.now();

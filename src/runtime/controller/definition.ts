@@ -75,7 +75,7 @@ export interface ControllerSettings {
   readonly workers?: number;
   /** See `ControllerOptions`. Default: never. */
   readonly resyncEveryMs?: number;
-  /** How long a reconcile may take, in milliseconds. After that it counts as failed, and its worker goes on with other keys. Default 300,000. */
+  /** How long a reconcile may take, in milliseconds. See `ControllerOptions`. Default 300,000. */
   readonly reconcileTimeoutMs?: number;
   /** See `ControllerOptions`. Default: a status is written at once. */
   readonly statusDebounceMs?: number;

@@ -118,6 +118,7 @@ export const blockedReasons = defineReasons({
 
 /** The reasons that {@link defineController} adds to those of a kind. */
 export const standardReasons = { ...blockedReasons, ...commonReasons };
+/** The names of the standard reasons. */
 export type StandardReason = ReasonOf<typeof standardReasons>;
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */

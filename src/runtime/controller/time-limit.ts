@@ -1,3 +1,14 @@
+/** The time limit of one reconcile. */
+export interface ReconcileTimer {
+  readonly signal: AbortSignal;
+  /** Call this when the reconcile has ended. */
+  readonly stop: () => void;
+  /** Whether the time limit was exceeded, also after `stop`. */
+  readonly timedOut: () => boolean;
+  /** Resolves when the time limit is exceeded. */
+  readonly expired: Promise<void>;
+}
+
 /**
  * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `parent`.
  *
@@ -13,22 +24,21 @@ export class TimeLimit {
     parent.addEventListener('abort', () => this.#abortAll(parent.reason), { once: true });
   }
 
-  /**
-   * Starts a timer; `stop` clears it. `timedOut` returns whether the time limit was exceeded, also after `stop`.
-   */
-  start(): { readonly signal: AbortSignal; readonly stop: () => void; readonly timedOut: () => boolean } {
+  start(): ReconcileTimer {
     const controller = new AbortController();
     this.#running.set(controller, performance.now());
+    const expired = Promise.withResolvers<void>();
     let timedOut = false;
     const timer = setTimeout(() => {
       timedOut = true;
       controller.abort(new DOMException(`the reconcile took longer than ${this.#timeoutMs} ms`, 'TimeoutError'));
+      expired.resolve();
     }, this.#timeoutMs);
     const stop = (): void => {
       clearTimeout(timer);
       this.#running.delete(controller);
     };
-    return { signal: controller.signal, stop, timedOut: () => timedOut };
+    return { signal: controller.signal, stop, timedOut: () => timedOut, expired: expired.promise };
   }
 
   /** How long the slowest reconcile has exceeded the time limit, in milliseconds; 0 or less if none has. */

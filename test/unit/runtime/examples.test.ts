@@ -44,6 +44,7 @@ const context: Readonly<Record<string, string>> = {
   events: 'EventRecorder',
   expect: '(actual: unknown) => { toBeGreaterThan(least: number): void }',
   gate: 'Gate',
+  greetings: 'DefinedController',
   identity: 'string',
   jobKeyOf: '(key: ObjectKey) => ObjectKey',
   log: 'Logger',
@@ -64,7 +65,9 @@ const context: Readonly<Record<string, string>> = {
   values: 'readonly unknown[]',
   widget: 'Widget',
 };
-const kindDeclarations = ['Echo', 'Greeting', 'Shop', 'Widget'].map((kind) => `declare const ${kind}: Kind<Widget>;`);
+const kindDeclarations = ['Echo', 'Greeting', 'Shop', 'Widget'].map(
+  (kind) => `declare const ${kind}: CustomKind<Widget>;`,
+);
 const declarations = [
   'type Widget = CustomObject<object, object>;',
   ...kindDeclarations,

@@ -409,6 +409,43 @@ describe('a reconcile that exceeds its time limit', () => {
     expect(pausesMs()).toEqual([]);
   });
 
+  test('does not keep its worker: other keys are reconciled, and its own is not before it has ended', async () => {
+    const end = Promise.withResolvers<void>();
+    const act: Act = async (name) => {
+      if (name === 'a' && times('a') === 1) await end.promise;
+      return done;
+    };
+    const stream = await controller(['a'], act, { reconcileTimeoutMs: 30, workers: 1 });
+    await reconciled('a', 1);
+    stream?.send('ADDED', stored('b', '20'));
+    await reconciled('b', 1);
+    stream?.send('MODIFIED', stored('a', '21', { labels: { x: 'y' } }));
+    stream?.send('ADDED', stored('c', '22'));
+    await reconciled('c', 1);
+    expect(times('a')).toBe(1);
+    end.resolve();
+    await reconciled('a', 2);
+  });
+
+  test('that goes on for long is logged, and the stop waits for it', async () => {
+    const end = Promise.withResolvers<void>();
+    const isLogging = ([, delayMs]: (typeof setTimer.mock.calls)[number]): boolean => delayMs === 10_000;
+    await controller(['a'], () => end.promise.then(() => done), { reconcileTimeoutMs: 30, workers: 1 });
+    const [log] = await eventually('the timer', async () => {
+      const found = setTimer.mock.calls.find(isLogging);
+      return found !== undefined && [found[0]];
+    });
+    log?.();
+    expect(errors()).toEqual(['a reconcile goes on after its time limit: its key waits until it ends']);
+    managed.abort();
+    expect(await Promise.race([managed.ended.then(() => 'ended'), result('success').then(() => 'waiting')])).toBe(
+      'waiting',
+    );
+    end.resolve();
+    await managed.ended;
+    expect(await result('error')).toBe(1);
+  });
+
   test.each([0, -1, Number.NaN, 2 ** 31])('cannot have a limit of %d ms', (reconcileTimeoutMs) => {
     expect(() => managed.manager.controller(Widget, { reconcileTimeoutMs, reconcile: async () => done })).toThrow(
       `reconcileTimeoutMs must be above 0 and at most 2147483647 ms, is ${reconcileTimeoutMs}`,
