@@ -561,7 +561,7 @@ describe('docs/writing-an-operator.md', () => {
       language === 'ts' ? [text] : [],
     );
     expect(others).toEqual([]);
-    expect(inReadme.trimEnd().split('\n').length).toBeLessThanOrEqual(25);
+    expect(inReadme.trimEnd().split('\n').length).toBeLessThanOrEqual(22);
     const files = { ...guideFiles, 'readme.ts': inReadme };
     expect(await typeErrors(files)).toBe('');
   });

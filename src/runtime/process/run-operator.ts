@@ -52,8 +52,8 @@ export async function runOperator(
   setUp: (operator: Operator) => void | Promise<void> = () => {},
 ): Promise<void> {
   const { name, controllers = [], log = pino({ name }) } = options;
-  const exitWith2 = (error: unknown): void => {
-    process.stderr.write(`${name}: ${printableLines(error instanceof Error ? error.message : String(error))}\n`);
+  const exitWith2 = (problem: string): void => {
+    process.stderr.write(`${name}: ${printableLines(problem)}\n`);
     process.exitCode = 2;
   };
   let operator: Operator;
@@ -62,7 +62,7 @@ export async function runOperator(
     operator = await connectOperator({ ...options, log, leaderElection, environment: process.env });
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
-    return exitWith2(error);
+    return exitWith2(error.message);
   }
   for (const controller of controllers) controller.add(operator, options);
   await setUp(operator);
@@ -73,7 +73,7 @@ export async function runOperator(
   } catch (error) {
     liveness.stop();
     if (!isPortInUse(error)) throw error;
-    return exitWith2(error);
+    return exitWith2(`port ${options.port} is in use: choose another one`);
   }
   try {
     await operator.run(terminationSignal(process, log));
@@ -97,7 +97,7 @@ async function electionOf(
 }
 
 const isPortInUse = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+  typeof error === 'object' && error !== null && 'code' in error && error.code === 'EADDRINUSE';
 
 async function listen(
   port: number | undefined,

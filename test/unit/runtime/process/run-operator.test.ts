@@ -4,13 +4,15 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import { done, type Operator, type Result, runOperator } from '../../../../src/runtime/index.ts';
+import { cache } from '../../../../src/runtime/controller/index.ts';
+import { defineController, done, type Operator, type Result, runOperator } from '../../../../src/runtime/index.ts';
 import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
 import type { OperatorProcess } from '../../../../src/runtime/process/index.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
-import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
+import { Part, Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
+import { Gadget, gadget } from '../../environment/gadgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
 /** A process that notes what is done to it. */
@@ -124,6 +126,49 @@ describe('with an API server', () => {
     expect(request.headers['user-agent']).toBe(userAgent);
     process.emit('SIGTERM');
     await running;
+  });
+
+  test('runs the controllers of its list, with the options that apply to all of them', async () => {
+    const reconciled = Promise.withResolvers<string>();
+    const controller = defineController(Gadget, {
+      reasons: {},
+      owns: [Part],
+      refersTo: [{ kind: Planet, keys: () => [] }],
+      reconcile: async ({ metadata }) => reconciled.resolve(metadata.name),
+    });
+    const transform = (part: Part): Part => part;
+    const running = runOperator(process, {
+      name: 'greeter',
+      log: new RecordingLog(),
+      controllers: [controller],
+      namespaces: ['default'],
+      caches: [cache(Part, { labelSelector: 'mine', transform })],
+    });
+    (await server.next({ path: '/apis/test.example/v1/namespaces/default/gadgets' })).list('10', [gadget()]);
+    const parts = await server.next({ path: '/apis/test.example/v1/namespaces/default/parts' });
+    expect(parts.query.get('labelSelector')).toBe('mine');
+    parts.list('10', []);
+    (await server.next({ path: '/apis/test.example/v1/planets' })).list('10', []);
+    expect(await reconciled.promise).toBe('a');
+    process.emit('SIGTERM');
+    await running;
+  });
+
+  test('contends for a Lease that has only a name, in the namespace default outside of a cluster', async () => {
+    const log = new RecordingLog();
+    const running = runOperator(process, { name: 'greeter', log, leaderElection: 'greeter' });
+    const request = await server.next({ method: 'GET' });
+    expect(request.path).toBe('/apis/coordination.k8s.io/v1/namespaces/default/leases/greeter');
+    process.emit('SIGTERM');
+    request.refuse(404, 'NotFound');
+    await running;
+  });
+
+  test('prints one line and sets the exit code 2 if the port is in use', async () => {
+    const port = Number(server.connection.server.port);
+    await runOperator(process, { name: 'greeter', log: new RecordingLog(), port });
+    expect(process.written).toEqual([`greeter: port ${port} is in use: choose another one\n`]);
+    expect(process.exitCode).toBe(2);
   });
 
   test('uses the given connection without a search for another', async () => {
