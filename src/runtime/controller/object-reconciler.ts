@@ -43,7 +43,7 @@ import {
 import { OwnedChildren } from './owned-children.ts';
 import { isCurrent, patchStatus } from './patch-status.ts';
 import { passes } from './predicate.ts';
-import { type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
+import { EndIgnoredError, type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
 import { done, type Result, requeueAfter } from './result.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
 
@@ -351,9 +351,12 @@ export function keyIn({ scope }: Kind, key: ObjectKey | string, { metadata }: Ku
 const isCleanedUp = (ending: unknown): ending is CleanedUp =>
   typeof ending === 'object' && ending !== null && 'type' in ending && ending.type === 'cleanedUp';
 
-/** Whether `failed` is asked: a refusal is a matter of the reporter, and the others say that the reconcile is too late. */
+/**
+ * Whether `failed` is asked. The reporter asks it about a refusal. The others say that the reconcile is too late, or is defective.
+ */
 const mayBeReported = (error: unknown): boolean =>
   !(error instanceof GateClosedError) &&
+  !(error instanceof EndIgnoredError) &&
   !isNamespaceTerminating(error) &&
   !isRefusal(error) &&
   !isConflict(error) &&

@@ -176,6 +176,7 @@ describe('the error that ends a reconcile', () => {
     const controller = defineController(Gadget, {
       owns: [Part],
       reasons,
+      failed: () => made,
       reconcile: async (_, { apply: applyPart }) => {
         await applyPart(Part, {}).catch(() => {});
         return made;
