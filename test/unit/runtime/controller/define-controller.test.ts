@@ -552,6 +552,67 @@ describe('delete', () => {
   });
 });
 
+test('adoptAndRelease adopts an orphan by the owner reference of the object', async () => {
+  const controller = defineController(Gadget, {
+    owns: [{ kind: Part, write: 'none', adopts: true }],
+    reasons,
+    indexes: { all: { kind: Part, values: () => ['all'] } },
+    reconcile: async (_, { find, adoptAndRelease }) => {
+      const { children } = await adoptAndRelease(Part, find('all', 'all'), ({ metadata }) => metadata.name === 'p');
+      return { ...made, message: children.map(({ metadata }) => metadata.name).join() };
+    },
+  });
+  await world.run(controller, {
+    [gadgetsPath]: gadgets(gadget()),
+    [partsPath]: gadgets(stored('p', '6'), stored('q', '7')),
+  });
+  (await asked()).json(200, gadget());
+  const request = await world.server.next({ method: 'PATCH', path: partPath('p') });
+  expect(request.body).toMatchObject({ metadata: { ownerReferences: [{ uid: 'uid-a', controller: true }] } });
+  request.json(200, part('p', '20'));
+  expect((await reported()).message).toBe('p');
+});
+
+test('what the definition does not say that it does is an error that names the member', async () => {
+  const controller = defineController(Gadget, {
+    owns: [{ kind: Part, write: 'create' }],
+    reasons,
+    memory: () => ({ runs: 0 }),
+    reconcile: async (_, context) => {
+      context.memory.runs += 1;
+      if (context.memory.runs === 1) await context.apply(Part, {});
+      if (context.memory.runs === 2) await context.delete(Part, part('a'));
+      if (context.memory.runs === 3) await context.adoptAndRelease(Part, [], () => true);
+      if (context.memory.runs === 4) await context.createOnce(Planet, {});
+      if (context.memory.runs === 5) await context.createOnce(Part, { metadata: { namespace: 'other' } });
+    },
+  });
+  await world.run(controller, { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets() });
+  await idle(1);
+  const errors = world.managed.log.lines.filter(({ level }) => level === 'error');
+  expect(errors.map(({ details }) => (details.err as Error).message)).toEqual([
+    expect.stringContaining("Part has no `write: 'apply'`"),
+    expect.stringContaining('Part has no `deletes: true`'),
+    expect.stringContaining('Part has no `adopts: true`'),
+    expect.stringContaining('Planet is not among `owns`'),
+    expect.stringContaining('would be in other, and its owner is in default'),
+  ]);
+});
+
+test('a status is reported all the same if observe throws', async () => {
+  const controller = defineController(Gadget, {
+    owns: [Part],
+    reasons,
+    observe: () => {
+      throw new Error('no');
+    },
+    reconcile: async (_, { apply: applyPart }) => void (await applyPart(Part, {})),
+  });
+  await world.run(controller, { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets(stored('a', '6')) });
+  expect((await reported()).reason).toBe('NameTaken');
+  expect(world.managed.log.messages('error')).toContain('observe threw: the status stays as it is');
+});
+
 test('a kind that the definition does not name cannot be read', async () => {
   const controller = defineController(Gadget, {
     reasons,
