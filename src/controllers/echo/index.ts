@@ -74,7 +74,8 @@ export const echoController = (pod: PrintPodSettings) =>
       if (!(await isCurrent())) return undefined;
       // The reconcile after its deletion creates the new Job: the two never run at the same time.
       await deleteChild(Job, job, { propagationPolicy: 'Foreground' });
-      const message = `Job ${job.metadata.name} of an earlier spec is being deleted: a new one is created when it is gone`;
+      // The message that createOnce ends with while the Job is being deleted. Another one would cost a status write.
+      const message = `Job ${job.metadata.name} is being deleted: a new one is created when it is gone`;
       return { reason: 'Replacing', message };
     },
   });
