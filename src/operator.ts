@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, kindsWithFinalizer, Pet, PodSet, PostgresWriter } from './api/index.ts';
+import { BookStore, kindsWithFinalizer, Pet, PostgresWriter } from './api/index.ts';
 import {
   type Config,
   ConfigError,
@@ -15,9 +15,9 @@ import {
   type PodDefaults,
   type PolicyRule,
   petPermissions,
-  podSetPermissions,
   postgresWriterPermissions,
 } from './controllers/index.ts';
+import { podSetController } from './controllers/pod-set/index.ts';
 import { podInformer } from './controllers/pods.ts';
 import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
 import { cache, type DefinedController, type ReportingObject } from './runtime/controller/index.ts';
@@ -63,16 +63,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   scheduledEcho: defined((config) =>
     scheduledEchoController({ image: config.echoImage, podDefaults: podDefaults(config) }),
   ),
-  podSet: {
-    kind: PodSet,
-    permissions: podSetPermissions,
-    add: async ({ manager, events, applier }, config) => {
-      const { addPodSetController } = await import('./controllers/pod-set/index.ts');
-      const defaultPod = { image: config.podSetImage, podDefaults: podDefaults(config) };
-      addPodSetController(manager, { events, applier, defaultPod, ...sharedOptions(config) });
-      return undefined;
-    },
-  },
+  podSet: defined((config) => podSetController({ image: config.podSetImage, podDefaults: podDefaults(config) })),
   bookStore: {
     kind: BookStore,
     permissions: bookStorePermissions,

@@ -9,5 +9,4 @@ export { addDisabledController, controllerDisabled, disabledPermissions } from '
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';
 export type { PodDefaults } from './pod-defaults.ts';
-export { podSetPermissions } from './pod-set/permissions.ts';
 export { postgresWriterPermissions } from './postgres-writer/permissions.ts';

@@ -1,8 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
-import { addPodSetController } from '../../src/controllers/pod-set/index.ts';
+import { podSetController } from '../../src/controllers/pod-set/index.ts';
+import { podInformer } from '../../src/controllers/pods.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { cache } from '../../src/runtime/controller/index.ts';
 import type { ObjectKey } from '../../src/runtime/index.ts';
 import { Pod } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';
@@ -60,9 +62,10 @@ async function withOperator(body: () => Promise<void>): Promise<void> {
     connection: proxy.connection,
     log: pino({ level: 'silent' }),
   });
-  const { manager, applier, events } = operator;
-  const settings = { workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] };
-  addPodSetController(manager, { applier, events, defaultPod: podSettings, ...settings });
+  const { manager } = operator;
+  const namespaces = [key.namespace];
+  const caches = [cache(Pod, podInformer({ namespaces }))];
+  podSetController(podSettings).add(operator, { resyncEveryMs: 600_000, namespaces, caches });
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   try {

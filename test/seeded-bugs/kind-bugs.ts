@@ -62,8 +62,8 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'PodSet: a deleted pod is not noticed',
     file: 'controllers/pod-set/index.ts',
-    find: 'owns: [Pod],',
-    replace: 'owns: [],',
+    find: 'deletes: true, adopts: true }],',
+    replace: 'deletes: true, adopts: true, predicate: () => false }],',
     plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
   },
   {

@@ -4,7 +4,7 @@ import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/
 import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
 import { echoController } from '../../src/controllers/echo/index.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
-import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
+import { podSetController } from '../../src/controllers/pod-set/index.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
 import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
@@ -41,11 +41,14 @@ const bookStoreRows: Rows = Object.fromEntries(
 /** The reasons do not depend on it. */
 const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
 
+// It chooses another name for a pod whose name is taken.
+const { NameTaken: _, Replacing: __, ...podSetRows } = podSetController(noPod).reasons;
+
 /** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = [
   ['docs/echo.md', echoController(noPod).reasons],
   ['docs/scheduled-echo.md', scheduledEchoController(noPod).reasons],
-  ['docs/pod-set.md', podSetReasons],
+  ['docs/pod-set.md', podSetRows],
   ['docs/book-store.md', bookStoreRows, bookStoreConditions],
   ['docs/postgres-writer.md', postgresWriterReasons],
   // Adding is written before the call of the store and has no Event.

@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { limits, PodSet } from '../../api/index.ts';
-import { childName } from '../../runtime/controller/index.ts';
-import { controllerReference, type Manifest } from '../../runtime/index.ts';
+import { limits, type PodSet } from '../../api/index.ts';
+import { type Child, childName } from '../../runtime/controller/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { templateHashLabel } from '../pods.ts';
@@ -68,8 +67,9 @@ export function templateHash({ spec }: PodSet): string {
 const unlessEmpty = (map: object | undefined): object | undefined =>
   map === undefined || Object.keys(map).length === 0 ? undefined : map;
 
-/** What makes the template too costly for the API server to validate. The schema cannot bound it. */
-export function templateProblem({ spec }: PodSet): string | undefined {
+/** What keeps the spec from being reconciled: the schema cannot bound the template, and an older one did not check the replicas. */
+export function podSetProblem({ spec }: PodSet): string | undefined {
+  if (typeof spec.replicas !== 'number') return 'spec.replicas is not a number';
   const values: unknown[] = [spec.template?.spec];
   for (let next = 0; next < values.length; next += 1) {
     const value = values[next];
@@ -93,16 +93,14 @@ export const isOutdated = (pod: Pod, hash: string): boolean =>
  *
  * @param settings apply if the PodSet has no template.
  */
-export function newPod(set: PodSet, hash: string, name: string, settings: DefaultPodSettings): Manifest<Pod> {
+export function newPod(set: PodSet, hash: string, name: string, settings: DefaultPodSettings): Child<Pod> {
   const { template } = set.spec;
   const { annotations } = template?.metadata ?? {};
   return {
     metadata: {
       name,
-      namespace: set.metadata.namespace ?? '',
       labels: { ...template?.metadata?.labels, ...podLabels(set), [templateHashLabel]: hash },
       ...(annotations && { annotations }),
-      ownerReferences: [controllerReference(PodSet, set)],
     },
     // The API server validates this user input.
     spec: (template?.spec as Pod['spec']) ?? defaultPodSpec(settings),

@@ -1,6 +1,6 @@
-import type { PodSet } from '../../api/index.ts';
+import { PodSet } from '../../api/index.ts';
 import { ApiError, isRefusal } from '../../runtime/client/index.ts';
-import { type Applier, type Client, deleteIfPresent, keyOf, type ReadonlyStore } from '../../runtime/index.ts';
+import { type Context, childManifest, ReconcileEnd } from '../../runtime/controller/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, keepReadFields, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, serverMessage } from '../refusal.ts';
@@ -35,6 +35,13 @@ export interface ScalingState {
   lastEarlyEnd?: { readonly uid: string; readonly atMs: number } | undefined;
 }
 
+/** The state before the first reconcile. */
+export const newScalingState = (): ScalingState => ({
+  namesToReuse: [],
+  unansweredDeletions: new Set(),
+  failedDeletions: new Set(),
+});
+
 /** A failed request about a pod. */
 export interface Failure {
   readonly operation: 'create' | 'delete' | 'adopt';
@@ -52,15 +59,19 @@ export interface ScalingOptions {
   readonly set: PodSet;
   /** The pods of the PodSet. */
   readonly pods: readonly Pod[];
-  readonly store: ReadonlyStore<Pod>;
-  readonly applier: Applier;
-  readonly client: Client;
-  readonly state: ScalingState;
+  readonly context: Pick<
+    Context<PodSet, never, unknown, ScalingState, Record<never, never>>,
+    'client' | 'memory' | 'get' | 'tryCreateOnce' | 'delete'
+  >;
   /** Settings of pods without a template. */
   readonly defaultPod: DefaultPodSettings;
 }
 
-/** Creates and deletes pods of a PodSet, one step towards its spec. Collects errors in `failures` and throws none. */
+/**
+ * Creates and deletes pods of a PodSet, one step towards its spec. Collects errors in `failures`.
+ *
+ * @throws ReconcileEnd if the PodSet is gone or has another spec.
+ */
 export class Scaling {
   /** The pods that this step created, as the cache will show them: whole, 500 pods of a large template would fill the memory. */
   readonly created: Pod[] = [];
@@ -81,10 +92,10 @@ export class Scaling {
   readonly #gone: Pod[] = [];
 
   constructor(options: ScalingOptions) {
-    const { set, pods, state } = options;
+    const { set, pods, context } = options;
     this.#options = options;
     this.#hash = templateHash(set);
-    const { unansweredDeletions } = state;
+    const { unansweredDeletions } = context.memory;
     this.#isUnanswered = ({ metadata }) => unansweredDeletions.has(metadata.uid);
     const inOrder = inOrderOfRemoval(pods.filter(isActive));
     this.#active = [...inOrder.filter(this.#isUnanswered), ...inOrder.filter((pod) => !this.#isUnanswered(pod))];
@@ -96,8 +107,13 @@ export class Scaling {
     return [...this.#active.filter((pod) => !gone.has(pod)), ...this.created];
   }
 
+  get #state(): ScalingState {
+    return this.#options.context.memory;
+  }
+
   async run(): Promise<void> {
-    const { set, pods, state } = this.#options;
+    const { set, pods } = this.#options;
+    const state = this.#state;
     state.unansweredDeletions = new Set();
     state.namesToReuse = state.namesToReuse.filter((name) => !this.#isTaken(name));
     const missing = set.spec.replicas - this.#active.length;
@@ -108,27 +124,27 @@ export class Scaling {
   }
 
   async #create(missing: number): Promise<void> {
-    const { set, state } = this.#options;
+    const { set } = this.#options;
     if (this.#isPaused()) return;
     this.isIncomplete = missing > burst;
-    const names = podNames(set, Math.min(missing, burst), state.namesToReuse, this.#isTaken);
+    const names = podNames(set, Math.min(missing, burst), this.#state.namesToReuse, this.#isTaken);
     const { results, failures } = await slowStart(names, (name) => this.#createPod(name));
     this.created.push(...results);
     this.#reuseLater(names);
+    const end = failures.find(({ error }) => error instanceof ReconcileEnd);
+    if (end !== undefined) throw end.error;
     this.failures.push(...failures.map(({ error }) => ({ operation: 'create', error }) as const));
     if (failures.some(({ error }) => isQuotaExceeded(error))) await this.#freeQuota();
   }
 
   /** Keeps also the names that this step did not try: their pods may still be created. */
   #reuseLater(names: readonly string[]): void {
-    const { state } = this.#options;
-    state.namesToReuse = [...new Set([...names, ...state.namesToReuse])];
+    this.#state.namesToReuse = [...new Set([...names, ...this.#state.namesToReuse])];
   }
 
   async #createPod(name: string): Promise<Pod> {
-    const { store, client, applier } = this.#options;
-    const options = { client, store, fieldValidation: 'Strict' } as const;
-    const applied = await applier.createOnce(Pod, this.#newPod(name), options);
+    const { tryCreateOnce } = this.#options.context;
+    const applied = await tryCreateOnce(Pod, this.#newPod(name), { fieldValidation: 'Strict' });
     // A pod that exists and belongs to this PodSet was created by an earlier request without an answer.
     if (applied.type === 'created' || applied.type === 'unchanged') return keepReadFields(applied.object);
     throw new Error(`a pod named ${name} exists already: the next reconcile tries another name`);
@@ -136,10 +152,7 @@ export class Scaling {
 
   readonly #newPod = (name: string) => newPod(this.#options.set, this.#hash, name, this.#options.defaultPod);
 
-  readonly #isTaken = (name: string): boolean => {
-    const { set, store } = this.#options;
-    return store.get({ ...keyOf(set), name }) !== undefined;
-  };
+  readonly #isTaken = (name: string): boolean => this.#options.context.get(Pod, name) !== undefined;
 
   /** Deletes a pod of an earlier template if the next one may be replaced. The next reconcile creates the new pod. */
   async #rollOut(): Promise<void> {
@@ -157,7 +170,8 @@ export class Scaling {
 
   /** Whether to create no pod for now. Without a pause, pods that end at once would be replaced in a hot loop. */
   #isPaused(): boolean {
-    const { pods, state } = this.#options;
+    const { pods } = this.#options;
+    const state = this.#state;
     const early = earlyEnds(pods, this.#hash);
     if (early === undefined) return false;
     const { count, youngest, pauseMs } = early;
@@ -177,11 +191,12 @@ export class Scaling {
   /** Validates a new template by a dry run before its first pod replaces one of an earlier template. */
   async #isTemplateAccepted(): Promise<boolean> {
     if (this.#active.some((pod) => isUpdated(pod, this.#hash))) return true;
-    const { set, client, state } = this.#options;
-    const [name = ''] = podNames(set, 1, state.namesToReuse, this.#isTaken);
+    const { set, context } = this.#options;
+    const [name = ''] = podNames(set, 1, this.#state.namesToReuse, this.#isTaken);
     this.#reuseLater([name]);
     try {
-      await client.create(Pod, this.#newPod(name), { dryRun: true, fieldValidation: 'Strict' });
+      const manifest = childManifest({ kind: PodSet, object: set }, Pod, this.#newPod(name));
+      await context.client.create(Pod, manifest, { dryRun: true, fieldValidation: 'Strict' });
       return true;
     } catch (error) {
       // The pod that is replaced frees its quota.
@@ -193,12 +208,13 @@ export class Scaling {
 
   /** Deletes these pods by uid. A pod that is gone, or was replaced by another of the same name, is not an error. */
   async #delete(pods: readonly Pod[]): Promise<void> {
-    const { client, state } = this.#options;
-    const { results, failures } = await inFullBatches(this.#failedLast(pods).slice(0, burst), async (pod) => {
-      const isDeleted = await deleteIfPresent(client, Pod, keyOf(pod), { uid: pod.metadata.uid });
-      return { pod, isDeleted };
-    });
-    for (const { pod, isDeleted } of results) (isDeleted ? this.deleted : this.#gone).push(pod);
+    const { context } = this.#options;
+    const state = this.#state;
+    const { results, failures } = await inFullBatches(this.#failedLast(pods).slice(0, burst), async (pod) => ({
+      pod,
+      result: await context.delete(Pod, pod),
+    }));
+    for (const { pod, result } of results) (result === 'gone' ? this.#gone : this.deleted).push(pod);
     this.failures.push(...failures.map(({ error }) => ({ operation: 'delete', error }) as const));
     const failed = new Map(failures.map(({ item, error }) => [item, error]));
     const deleted = new Set(results.map(({ pod }) => pod));
@@ -226,7 +242,7 @@ export class Scaling {
 
   /** Otherwise the same pods would fail each time, and hold up the others. The one that failed first is tried again first. */
   #failedLast(pods: readonly Pod[]): readonly Pod[] {
-    const ranks = new Map([...this.#options.state.failedDeletions].map((uid, rank) => [uid, rank]));
+    const ranks = new Map([...this.#state.failedDeletions].map((uid, rank) => [uid, rank]));
     const rankOf = ({ metadata }: Pod): number => ranks.get(metadata.uid) ?? -1;
     return [...pods].sort((one, other) => rankOf(one) - rankOf(other));
   }

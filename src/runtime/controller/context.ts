@@ -2,7 +2,7 @@ import type { ApplyResult } from '../apply/index.ts';
 import type { Client, CreateOptions, DeleteOptions, Gate } from '../client/index.ts';
 import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey, ObjectMeta } from '../kind/index.ts';
 import type { EventNotice, Logger } from '../observability/index.ts';
-import type { AdoptionResult } from './adoption.ts';
+import type { AdoptionOptions, AdoptionResult } from './adoption.ts';
 import type { FailedReconciles } from './controller.ts';
 import type { Outcome, ReportingObject, StandardReason } from './outcome.ts';
 
@@ -103,18 +103,20 @@ export interface Context<T extends ReportingObject, R extends string, S, M, X ex
   /**
    * Deletes a child that the object controls, by uid. The object is reconciled again when the child is gone.
    *
+   * @returns `deleted`: it no longer exists; `terminating`: it will not; `gone`: it did not exist.
    * @throws RangeError for an object that it does not control.
    */
   delete<C extends KubeObject>(
     kind: Kind<C>,
     child: C,
     options?: Pick<DeleteOptions, 'propagationPolicy' | 'gracePeriodSeconds' | 'resourceVersion'>,
-  ): Promise<'gone' | 'terminating'>;
+  ): Promise<'deleted' | 'terminating' | 'gone'>;
   /** Adopts orphans that match, and releases children that do not: see `adoptAndRelease`. */
   adoptAndRelease<C extends KubeObject>(
     kind: Kind<C>,
     candidates: Iterable<C>,
     matches: (child: C) => boolean,
+    options?: Pick<AdoptionOptions<T, C>, 'transform'>,
   ): Promise<AdoptionResult<C>>;
   /**
    * Asks the API server whether the object is current: same uid and spec, and not being deleted. Otherwise it will be reconciled again. Ask

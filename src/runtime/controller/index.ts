@@ -73,7 +73,7 @@ export {
 export { childManifest } from './owned-children.ts';
 export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
 export { allow } from './permissions.ts';
-export type { Ending } from './reconcile-end.ts';
+export { type Ending, ReconcileEnd } from './reconcile-end.ts';
 export type { KeySource } from './source.ts';
 export type { StatusDebounce } from './status-debounce.ts';
 export type {

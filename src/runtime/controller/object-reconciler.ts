@@ -221,8 +221,8 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       tryCreateOnce: (kind, child, options) => calls.make(() => children.tryCreateOnce(kind, child, options)),
       applyAll: (list, options) => calls.make(() => children.applyAll(list, options)) as never,
       delete: (kind, child, options) => calls.make(() => children.delete(kind, child, options)),
-      adoptAndRelease: (kind, candidates, matches) =>
-        calls.make(() => children.adoptAndRelease(kind, candidates, matches)),
+      adoptAndRelease: (kind, candidates, matches, options) =>
+        calls.make(() => children.adoptAndRelease(kind, candidates, matches, options)),
       isCurrent: () => calls.make(isCurrentNow),
       writeStatus: (status) =>
         calls.make(async () => {

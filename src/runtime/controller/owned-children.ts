@@ -14,11 +14,10 @@ import {
   type Kind,
   type KubeObject,
   keyOf,
-  keyString,
   type Manifest,
   versionedResource,
 } from '../kind/index.ts';
-import { type AdoptionResult, adoptAndRelease } from './adoption.ts';
+import { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 import type { AskedNow } from './asked-children.ts';
 import { belongsToPredecessor } from './children.ts';
 import type { Child, DesiredChild } from './context.ts';
@@ -51,6 +50,8 @@ export interface OwnedChildrenOptions<T extends ReportingObject> {
 /** The children of one object, as its reconcile reads and writes them; see {@link Context}. */
 export class OwnedChildren<T extends ReportingObject> {
   readonly #options: OwnedChildrenOptions<T>;
+  /** The request whether the owner is current, while it is in flight. */
+  #asking: Promise<boolean> | undefined;
 
   constructor(options: OwnedChildrenOptions<T>) {
     this.#options = options;
@@ -107,7 +108,7 @@ export class OwnedChildren<T extends ReportingObject> {
       }
     }
     if (problems.length > 0) throw mostUrgent(problems);
-    if (prune) await this.#prune(children);
+    if (prune) await this.#prune(applied);
     return applied;
   }
 
@@ -115,7 +116,7 @@ export class OwnedChildren<T extends ReportingObject> {
     kind: Kind<C>,
     child: C,
     options: Pick<DeleteOptions, 'propagationPolicy' | 'gracePeriodSeconds' | 'resourceVersion'> = {},
-  ): Promise<'gone' | 'terminating'> {
+  ): Promise<'deleted' | 'terminating' | 'gone'> {
     if (this.#owned(kind).deletes !== true) throw notDeclared(kind, 'deletes: true');
     const { client, owner } = this.#options;
     const { uid, name, deletionTimestamp } = child.metadata;
@@ -123,7 +124,7 @@ export class OwnedChildren<T extends ReportingObject> {
       throw new RangeError(`${kind.kind} ${name} is not a child of ${owner().metadata.name}: it is not deleted`);
     if (deletionTimestamp !== undefined) return 'terminating';
     try {
-      return (await client.delete(kind, keyOf(child), { ...options, uid })) === undefined ? 'gone' : 'terminating';
+      return (await client.delete(kind, keyOf(child), { ...options, uid })) === undefined ? 'deleted' : 'terminating';
     } catch (error) {
       const isOther = options.resourceVersion === undefined && isConflict(error);
       if (isNotFound(error) || isOther) return 'gone';
@@ -135,10 +136,19 @@ export class OwnedChildren<T extends ReportingObject> {
     kind: Kind<C>,
     candidates: Iterable<C>,
     matches: (child: C) => boolean,
+    { transform }: Pick<AdoptionOptions<T, C>, 'transform'> = {},
   ): Promise<AdoptionResult<C>> {
     if (this.#owned(kind).adopts !== true) throw notDeclared(kind, 'adopts: true');
     const { client, kind: ownerKind, owner } = this.#options;
-    return adoptAndRelease({ client, ownerKind, owner: owner(), childKind: kind, candidates, matches });
+    return adoptAndRelease({
+      client,
+      ownerKind,
+      owner: owner(),
+      childKind: kind,
+      candidates,
+      matches,
+      ...(transform !== undefined && { transform }),
+    });
   }
 
   #owned(kind: Kind): AnyOwned {
@@ -153,14 +163,22 @@ export class OwnedChildren<T extends ReportingObject> {
 
   /** Makes the manifest of a child, and watches its name. */
   async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
-    const { kind: ownerKind, owner, store, asked, mayHaveExisted, isCurrent } = this.#options;
+    const { kind: ownerKind, owner, store, asked, mayHaveExisted } = this.#options;
     const manifest = childManifest({ kind: ownerKind, object: owner() }, kind, child);
     const key = keyOf(manifest);
     asked.ask(kind, key);
     // The garbage collector deletes the children of an object that is gone. While the watch lags behind that, each would be created again.
     const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || mayHaveExisted());
-    if (repeats && !(await isCurrent())) throw new ReconcileEnd(undefined);
+    if (repeats && !(await this.#isCurrent())) throw new ReconcileEnd(undefined);
     return manifest;
+  }
+
+  /** Children that are created at the same time share one request. */
+  #isCurrent(): Promise<boolean> {
+    this.#asking ??= this.#options.isCurrent().finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
   }
 
   #objectOf<C extends KubeObject>(kind: Kind<C>, applied: ApplyResult<C>): C {
@@ -185,18 +203,14 @@ export class OwnedChildren<T extends ReportingObject> {
     });
   }
 
-  async #prune(wanted: readonly DesiredChild[]): Promise<void> {
+  /** Deletes every other child of the kinds that may be deleted. */
+  async #prune(kept: readonly KubeObject[]): Promise<void> {
     const { owner, store, isCurrent } = this.#options;
-    const { name: ownName, namespace: ownNamespace, uid } = owner().metadata;
-    const idOf = (kind: Kind, key: { readonly name?: string; readonly namespace?: string } = {}): string => {
-      const { name = ownName, namespace = ownNamespace } = key;
-      return `${versionedResource(kind)} ${keyString(namespace === undefined ? { name } : { name, namespace })}`;
-    };
-    const kept = new Set(wanted.map(({ kind, manifest }) => idOf(kind, manifest.metadata)));
+    const keptUids = new Set(kept.map(({ metadata }) => metadata.uid));
     const surplus = this.#prunable.flatMap(({ kind }) =>
-      [...store(kind).byOwner(uid)]
+      [...store(kind).byOwner(owner().metadata.uid)]
         .filter((child) => isControlledBy(child, owner()) && child.metadata.deletionTimestamp === undefined)
-        .filter((child) => !kept.has(idOf(kind, child.metadata)))
+        .filter(({ metadata }) => !keptUids.has(metadata.uid))
         .map((child) => ({ kind, child })),
     );
     // By now the spec may ask for them.

@@ -4,7 +4,7 @@ import { readConfig } from '../../../src/config.ts';
 import { addBookStoreController } from '../../../src/controllers/book-store/index.ts';
 import { echoController } from '../../../src/controllers/echo/index.ts';
 import { addPetController } from '../../../src/controllers/pet/index.ts';
-import { addPodSetController } from '../../../src/controllers/pod-set/index.ts';
+import { podSetController } from '../../../src/controllers/pod-set/index.ts';
 import { podInformer } from '../../../src/controllers/pods.ts';
 import { addPostgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
@@ -60,11 +60,7 @@ const addDefined =
   };
 const addEchos = addDefined(echoController(pod));
 const addScheduledEchos = addDefined(scheduledEchoController(pod));
-
-const addPodSets: Scenario['addControllers'] = (operator, namespace) => {
-  const { manager, applier } = operator;
-  addPodSetController(manager, { applier, defaultPod: pod, ...settings(operator, namespace) });
-};
+const addPodSets = addDefined(podSetController(pod));
 
 const addBookStores: Scenario['addControllers'] = (operator, namespace) => {
   const { manager, applier } = operator;

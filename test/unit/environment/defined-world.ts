@@ -8,6 +8,7 @@ import {
   type Kind,
   type KubeObject,
   type ObjectKey,
+  type ReconcileContext,
   type Result,
 } from '../../../src/runtime/index.ts';
 import { versionedResource } from '../../../src/runtime/kind/index.ts';
@@ -84,21 +85,23 @@ export class BareWorld {
   readonly #stores = new Map<string, Store<KubeObject>>();
   readonly #bare: ReturnType<DefinedController['reconciler']>;
 
-  private constructor(world: ReconcilerWorld, controller: DefinedController) {
+  private constructor(world: ReconcilerWorld, controller: DefinedController, events: Pick<EventRecorder, 'record'>) {
     this.world = world;
     this.#bare = controller.reconciler({
       store: (kind) => this.store(kind),
       indexName: (index) => index,
       applier: new Applier({ fieldManager: 'tester' }),
-      events: world.events,
+      events,
       gate: { pass: () => {}, signal: new AbortController().signal },
       log: world.log,
       state: () => this.state,
     });
   }
 
-  static async start(controller: DefinedController): Promise<BareWorld> {
-    return new BareWorld(await ReconcilerWorld.start(), controller);
+  /** @param events default: they are written to the API server. */
+  static async start(controller: DefinedController, events?: Pick<EventRecorder, 'record'>): Promise<BareWorld> {
+    const world = await ReconcilerWorld.start();
+    return new BareWorld(world, controller, events ?? world.events);
   }
 
   /** The store of a kind, which begins empty. */
@@ -111,8 +114,8 @@ export class BareWorld {
   }
 
   /** Begins to reconcile; a failure is its outcome. */
-  reconcile(key: ObjectKey): Promise<Result | unknown> {
-    return this.world.reconcile(this.#bare, key);
+  reconcile(key: ObjectKey, more: Pick<ReconcileContext, 'statusDebounce'> = {}): Promise<Result | unknown> {
+    return this.world.reconcile(this.#bare, key, more);
   }
 
   childChanged<C extends KubeObject>(kind: Kind<C>, delta: Delta<C>): readonly ObjectKey[] {

@@ -1,14 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { PodSet } from '../../../../src/api/index.ts';
-import { isSelected } from '../../../../src/controllers/pod-set/pod.ts';
-import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
-import { Store } from '../../../../src/runtime/cache/index.ts';
-import type { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { PodSet } from '../../../../src/api/index.ts';
+import { podSetController } from '../../../../src/controllers/pod-set/index.ts';
+import type { Store } from '../../../../src/runtime/cache/index.ts';
 import { NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { Applier, EventRecorder, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
-import type { Pod } from '../../../../src/runtime/kinds/index.ts';
+import { type Result, requeueAfter } from '../../../../src/runtime/index.ts';
+import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
-import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import { BareWorld } from '../../environment/defined-world.ts';
+import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';
 
@@ -16,40 +15,28 @@ const key = { name: 'web', namespace: 'default' };
 const podsPath = '/api/v1/namespaces/default/pods';
 const setPath = '/apis/app.example.com/v1alpha1/namespaces/default/podsets/web';
 
+let bare: BareWorld;
 let world: ReconcilerWorld;
 let server: ScriptedServer;
 let sets: Store<PodSet>;
 let pods: Store<Pod>;
-let reconciler: PodSetReconciler;
 
 beforeEach(async () => {
-  world = await ReconcilerWorld.start();
+  bare = await BareWorld.start(podSetController(podSettings), { record: () => {} });
+  world = bare.world;
   server = world.server;
-  sets = new Store();
-  pods = new Store();
-  // What is told by Events is of no interest here: they are refused, one by one, elsewhere.
-  const silent = { ...world.client, create: async () => ({}) } as unknown as HttpClient;
-  const events = new EventRecorder({
-    client: silent,
-    controller: 'test.example/operator',
-    instance: 'pod-1',
-    log: world.log,
-  });
-  const labelled = (set: PodSet) => [...pods.list()].filter((pod) => isSelected(set, pod));
-  const applier = new Applier({ fieldManager: 'tester' });
-  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events, defaultPod: podSettings });
+  sets = bare.store(PodSet);
+  pods = bare.store(Pod);
+  sets.addIndex('setsByApp', (set) => [`default/${set.metadata.name}`]);
+  pods.addIndex('podsByApp', ({ metadata }) => [`default/${metadata.labels?.app}`]);
 });
-afterEach(async () => {
-  await world.close();
-});
+afterEach(() => bare.close());
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
-function reconcile(): Promise<Result | unknown> {
-  return world.reconcile(reconciler, key);
-}
+const reconcile = (): Promise<Result | unknown> => bare.reconcile(key);
 
 /** Begins to reconcile while every status that only tells about progress waits. */
-const reconcileDebounced = () => world.reconcile(reconciler, key, { statusDebounce: { mayWait: () => true } });
+const reconcileDebounced = () => bare.reconcile(key, { statusDebounce: { mayWait: () => true } });
 
 /** A status of generation 1 whose `Ready` has this reason. */
 function statusWith(reason: string, status: 'True' | 'False' = 'False'): NonNullable<PodSet['status']> {
@@ -733,8 +720,8 @@ describe('a pod without an owner', () => {
     const outcome = reconcile();
     (await server.next({ method: 'GET', path: setPath })).refuse(403, 'Forbidden', { message: 'no' });
     expect(await reported()).toMatchObject({
-      reason: 'AdoptionRefused',
-      message: 'no',
+      reason: 'Refused',
+      message: expect.stringContaining('podsets/web: no'),
       status: { replicas: 2, readyReplicas: 1, updatedReplicas: 2, podNames: ['a', 'b'] },
     });
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
@@ -884,6 +871,32 @@ describe('a PodSet', () => {
       reason: 'InvalidSpec',
       message: 'spec.template.spec has more than 2500 values',
     });
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['is gone', (request: Exchange) => request.refuse(404, 'NotFound')],
+    ['has another spec', (request: Exchange) => request.json(200, podSetOf({ metadata: { generation: 2 } }))],
+  ])('that had pods gets no more of them if it %s by now, and the cache is behind', async (_, respond) => {
+    sets.set(podSetOf({ spec: { replicas: 3 }, status: statusWith('PodsReady', 'True') }));
+    const outcome = reconcile();
+    respond(await server.next({ method: 'GET', path: setPath }));
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('asks once whether it is current for the pods that it creates at the same time', async () => {
+    const set = podSetOf({ spec: { replicas: 3 }, status: statusWith('PodsNotReady') });
+    sets.set(set);
+    const outcome = reconcile();
+    const current = async () => (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    await current();
+    await makes(set);
+    await current();
+    await makes(set);
+    await makes(set);
+    await reported();
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });

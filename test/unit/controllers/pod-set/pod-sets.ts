@@ -1,7 +1,8 @@
-import type { PodSet } from '../../../../src/api/index.ts';
+import { PodSet } from '../../../../src/api/index.ts';
 import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import type { Pod } from '../../../../src/runtime/kinds/index.ts';
+import { childManifest } from '../../../../src/runtime/controller/index.ts';
+import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 export const creationTimestamp = '2026-01-01T00:00:00Z';
@@ -40,7 +41,8 @@ interface Traits {
 /** A pod that the operator made for the PodSet, on a node of its own; it runs, and is ready, unless told otherwise. */
 export function podOf(set: PodSet, name: string, traits: Traits = {}): Pod {
   const { phase = 'Running', ready = phase === 'Running', readySince = creationTimestamp } = traits;
-  const manifest = newPod(set, templateHash(set), name, podSettings);
+  const child = newPod(set, templateHash(set), name, podSettings);
+  const manifest = childManifest({ kind: PodSet, object: set }, Pod, child);
   return {
     ...manifest,
     metadata: { uid: `uid-${name}`, resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...traits.metadata },

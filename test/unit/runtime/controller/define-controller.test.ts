@@ -540,7 +540,7 @@ describe('delete', () => {
     const request = await world.server.next({ method: 'DELETE', path: partPath('p') });
     expect(request.body).toMatchObject({ propagationPolicy: 'Foreground', preconditions: { uid: 'uid-p' } });
     request.json(200, { kind: 'Status', apiVersion: 'v1', status: 'Success' });
-    expect((await reported()).message).toBe('gone');
+    expect((await reported()).message).toBe('deleted');
     await idle(2);
   });
 
