@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, kindsWithFinalizer, Pet, PostgresWriter } from './api/index.ts';
+import { BookStore, kindsWithFinalizer, Pet } from './api/index.ts';
 import {
   type Config,
   ConfigError,
@@ -15,10 +15,10 @@ import {
   type PodDefaults,
   type PolicyRule,
   petPermissions,
-  postgresWriterPermissions,
 } from './controllers/index.ts';
 import { podSetController } from './controllers/pod-set/index.ts';
 import { podInformer } from './controllers/pods.ts';
+import { postgresWriterController } from './controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
 import { cache, type DefinedController, type ReportingObject } from './runtime/controller/index.ts';
 import type { Kind, Operator } from './runtime/index.ts';
@@ -56,7 +56,7 @@ function defined(define: (config: Config) => DefinedController): OperatorControl
 }
 
 /**
- * All controllers. Each of the others is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg).
+ * All controllers. Those of BookStores and Pets are imported on demand, so that one that is switched off costs no memory (gRPC).
  */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: defined((config) => echoController({ image: config.echoImage, podDefaults: podDefaults(config) })),
@@ -101,23 +101,16 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
       });
     },
   },
-  postgresWriter: {
-    kind: PostgresWriter,
-    permissions: postgresWriterPermissions,
-    add: async ({ manager, events, elector, metrics }, config) => {
-      const { addPostgresWriterController } = await import('./controllers/postgres-writer/index.ts');
-      const { host, tables, ...settings } = config.psql;
-      if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
-      return addPostgresWriterController(manager, {
-        settings: { host, ...settings },
-        allowedTables: tables,
-        gate: elector?.fence,
-        events,
-        registry: metrics.registry,
-        ...sharedOptions(config),
-      });
-    },
-  },
+  postgresWriter: defined((config) => {
+    const { host = '', tables, ...settings } = config.psql;
+    const { numWorkers: workers, resyncSeconds } = config;
+    return postgresWriterController({
+      settings: { host, ...settings },
+      allowedTables: tables,
+      workers,
+      resyncEveryMs: resyncSeconds * 1000,
+    });
+  }),
 };
 
 /** The defaults of a BookStore's pods. */

@@ -9,4 +9,3 @@ export { addDisabledController, controllerDisabled, disabledPermissions } from '
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';
 export type { PodDefaults } from './pod-defaults.ts';
-export { postgresWriterPermissions } from './postgres-writer/permissions.ts';

@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readConfig } from '../../src/config.ts';
 import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
 import { echoController } from '../../src/controllers/echo/index.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetController } from '../../src/controllers/pod-set/index.ts';
-import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { postgresWriterController } from '../../src/controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
 import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
@@ -38,8 +39,10 @@ const bookStoreRows: Rows = Object.fromEntries(
   ]),
 );
 
-/** The reasons do not depend on it. */
+/** The settings of controllers. The reasons do not depend on them. */
 const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
+const settings = readConfig({});
+const noDatabase = { settings: { ...settings.psql, host: '' }, workers: 1, resyncEveryMs: 1 };
 
 // It chooses another name for a pod whose name is taken.
 const { NameTaken: _, Replacing: __, ...podSetRows } = podSetController(noPod).reasons;
@@ -50,7 +53,7 @@ const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Condi
   ['docs/scheduled-echo.md', scheduledEchoController(noPod).reasons],
   ['docs/pod-set.md', podSetRows],
   ['docs/book-store.md', bookStoreRows, bookStoreConditions],
-  ['docs/postgres-writer.md', postgresWriterReasons],
+  ['docs/postgres-writer.md', postgresWriterController(noDatabase).reasons],
   // Adding is written before the call of the store and has no Event.
   ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' } }],
 ];

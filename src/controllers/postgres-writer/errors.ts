@@ -29,11 +29,6 @@ export class UnfitTableError extends Error {
   }
 }
 
-/** A required field is missing: the PostgresWriter was stored under an older CRD. */
-export class InvalidSpecError extends Error {
-  override readonly name = 'InvalidSpecError';
-}
-
 /** The operator may not write to the table. */
 export class TableNotAllowedError extends Error {
   override readonly name = 'TableNotAllowedError';

@@ -36,7 +36,11 @@ export class FencedSystem {
   closeAfter(close: () => Promise<void>): () => Promise<void> {
     return async () => {
       await close();
-      await this.#proxy[Symbol.asyncDispose]();
+      await this.close();
     };
+  }
+
+  async close(): Promise<void> {
+    await this.#proxy[Symbol.asyncDispose]();
   }
 }

@@ -6,10 +6,10 @@ import { echoController } from '../../../src/controllers/echo/index.ts';
 import { addPetController } from '../../../src/controllers/pet/index.ts';
 import { podSetController } from '../../../src/controllers/pod-set/index.ts';
 import { podInformer } from '../../../src/controllers/pods.ts';
-import { addPostgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
+import { postgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
-import { isNotFound } from '../../../src/runtime/client/index.ts';
-import { cache } from '../../../src/runtime/controller/index.ts';
+import { type Gate, isNotFound } from '../../../src/runtime/client/index.ts';
+import { type ControllerHost, cache } from '../../../src/runtime/controller/index.ts';
 import {
   type CustomKind,
   controllerOf,
@@ -58,6 +58,15 @@ const addDefined =
     const caches = [cache(Pod, podInformer({ namespaces }))];
     controller.add(operator, { workers, resyncEveryMs, namespaces, caches });
   };
+/** The operator, whose calls to other systems pass this gate. */
+const fencedBy = (fence: Gate, { manager, applier, events, metrics }: Operator): ControllerHost => ({
+  manager,
+  applier,
+  events,
+  metrics,
+  elector: { fence },
+});
+
 const addEchos = addDefined(echoController(pod));
 const addScheduledEchos = addDefined(scheduledEchoController(pod));
 const addPodSets = addDefined(podSetController(pod));
@@ -592,13 +601,10 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       const fenced = await FencedSystem.database(psql.port, hooks);
       const user = await outside.databaseUser(namespace);
       const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2, user };
-      const options = {
-        settings: database,
-        gate: hooks.gate,
-        registry: new Registry(),
-        ...settings(operator, namespace),
-      };
-      return fenced.closeAfter(addPostgresWriterController(operator.manager, options));
+      const { workers, resyncEveryMs, namespaces } = settings(operator, namespace);
+      const controller = postgresWriterController({ settings: database, workers, resyncEveryMs });
+      controller.add(fencedBy(hooks.gate, operator), { namespaces });
+      return () => fenced.close();
     },
   };
   const pets: Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> = {

@@ -6,10 +6,7 @@ import {
   RowRefusedError,
   TableNotAllowedError,
 } from '../../../../src/controllers/postgres-writer/errors.ts';
-import {
-  failureOutcome,
-  hasWaitingWriter,
-} from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { failureOutcome, hasWaitingWriter } from '../../../../src/controllers/postgres-writer/reasons.ts';
 import { parseTableName } from '../../../../src/controllers/postgres-writer/statements.ts';
 
 test.each([

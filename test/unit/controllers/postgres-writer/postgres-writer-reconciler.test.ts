@@ -1,13 +1,14 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/api/index.ts';
+import { readConfig } from '../../../../src/config.ts';
 import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
-import { PostgresWriterReconciler } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { postgresWriterController } from '../../../../src/controllers/postgres-writer/index.ts';
 import { type Table, tableText } from '../../../../src/controllers/postgres-writer/statements.ts';
 import type { Tables } from '../../../../src/controllers/postgres-writer/tables.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
+import type { BareReconciler, EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
+  type Applier,
   type Client,
-  type EventRecorder,
   findCondition,
   type Logger,
   type ReadonlyStore,
@@ -28,7 +29,7 @@ let onStatusWrite: () => void;
 /** Called after a status write: an error loses its answer. */
 let afterStatusWrite: () => void;
 let isFinalizerRemoved: boolean;
-let reconciler: PostgresWriterReconciler;
+let reconciler: BareReconciler;
 
 const client = {
   mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
@@ -82,15 +83,20 @@ beforeEach(() => {
   onStatusWrite = () => {};
   afterStatusWrite = () => {};
   isFinalizerRemoved = false;
-  reconciler = new PostgresWriterReconciler({
-    writers: { get: () => writer } as unknown as ReadonlyStore<PostgresWriter>,
-    tables,
-    inFlight: new InFlightCount(),
-    events: {
-      record: (_: unknown, __: unknown, { reason }: EventNotice) => events.push(reason),
-    } as unknown as EventRecorder,
-    freshMs: 60_000,
-    missingMs: 60_000,
+  const { psql } = readConfig({});
+  const state = { tables, inFlight: new InFlightCount() };
+  reconciler = postgresWriterController({
+    settings: { ...psql, host: 'unused' },
+    workers: 1,
+    resyncEveryMs: 120_000,
+  }).reconciler({
+    store: <C>() => ({ get: () => writer }) as unknown as ReadonlyStore<C & PostgresWriter>,
+    indexName: (index) => index,
+    applier: {} as Applier,
+    events: { record: (_: unknown, __: unknown, { reason }: EventNotice) => void events.push(reason) },
+    gate: { pass: () => {}, signal: new AbortController().signal },
+    log: silent,
+    state: () => state,
   });
   writer = {
     metadata: {
