@@ -495,6 +495,6 @@ describe('connect', () => {
       (error: unknown) => String(error),
     );
     // The second where these tests do not run in a pod themselves.
-    expect(found).toMatch(/^10\.96\.0\.1$|serviceaccount\/ca\.crt/);
+    expect(found).toMatch(/^10\.96\.0\.1$|serviceaccount\/(ca\.crt|token)/);
   });
 });
