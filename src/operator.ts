@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, kindsWithFinalizer, Pet } from './api/index.ts';
+import { BookStore, kindsWithFinalizer } from './api/index.ts';
 import {
   type Config,
   ConfigError,
@@ -9,13 +9,8 @@ import {
   readConfig,
 } from './config.ts';
 import { echoController } from './controllers/echo/index.ts';
-import {
-  addDisabledController,
-  bookStorePermissions,
-  type PodDefaults,
-  type PolicyRule,
-  petPermissions,
-} from './controllers/index.ts';
+import { addDisabledController, bookStorePermissions, type PodDefaults, type PolicyRule } from './controllers/index.ts';
+import { petController } from './controllers/pet/index.ts';
 import { podSetController } from './controllers/pod-set/index.ts';
 import { podInformer } from './controllers/pods.ts';
 import { postgresWriterController } from './controllers/postgres-writer/index.ts';
@@ -56,7 +51,7 @@ function defined(define: (config: Config) => DefinedController): OperatorControl
 }
 
 /**
- * All controllers. Those of BookStores and Pets are imported on demand, so that one that is switched off costs no memory (gRPC).
+ * All controllers. What costs memory (gRPC, pg) is imported when one starts to work.
  */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: defined((config) => echoController({ image: config.echoImage, podDefaults: podDefaults(config) })),
@@ -78,29 +73,23 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
       return undefined;
     },
   },
-  pet: {
-    kind: Pet,
-    permissions: petPermissions,
-    add: async ({ manager, events, elector, metrics }, config) => {
-      const { addPetController } = await import('./controllers/pet/index.ts');
-      const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
-      return addPetController(manager, {
-        events,
-        gate: elector?.fence,
-        registry: metrics.registry,
-        address,
-        tls: tls
-          ? readTlsFiles({
-              ca: ['PETSTORE_CA_FILE', caFile],
-              cert: ['PETSTORE_CERT_FILE', certFile],
-              key: ['PETSTORE_KEY_FILE', keyFile],
-            })
-          : undefined,
-        timeoutMs: timeoutSeconds * 1000,
-        ...sharedOptions(config),
-      });
-    },
-  },
+  pet: defined((config) => {
+    const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
+    const { numWorkers: workers, resyncSeconds } = config;
+    return petController({
+      address,
+      tls: tls
+        ? readTlsFiles({
+            ca: ['PETSTORE_CA_FILE', caFile],
+            cert: ['PETSTORE_CERT_FILE', certFile],
+            key: ['PETSTORE_KEY_FILE', keyFile],
+          })
+        : undefined,
+      timeoutMs: timeoutSeconds * 1000,
+      workers,
+      resyncEveryMs: resyncSeconds * 1000,
+    });
+  }),
   postgresWriter: defined((config) => {
     const { host = '', tables, ...settings } = config.psql;
     const { numWorkers: workers, resyncSeconds } = config;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
+import { petReasons } from '../../src/controllers/pet/reasons.ts';
 import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/reasons.ts';
 import { desiredStatus } from '../../src/runtime/controller/index.ts';

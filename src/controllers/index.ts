@@ -7,5 +7,4 @@
 export { bookStorePermissions } from './book-store/permissions.ts';
 export { addDisabledController, controllerDisabled, disabledPermissions } from './disabled-controller.ts';
 export type { PolicyRule } from './permissions.ts';
-export { petPermissions } from './pet/permissions.ts';
 export type { PodDefaults } from './pod-defaults.ts';

@@ -4,11 +4,11 @@ import { readConfig } from '../../src/config.ts';
 import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
 import { echoController } from '../../src/controllers/echo/index.ts';
-import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
+import { petController } from '../../src/controllers/pet/index.ts';
 import { podSetController } from '../../src/controllers/pod-set/index.ts';
 import { postgresWriterController } from '../../src/controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
-import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
+import { commonReasons, type Reason, type Reasons } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */
@@ -44,6 +44,14 @@ const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
 const settings = readConfig({});
 const noDatabase = { settings: { ...settings.psql, host: '' }, workers: 1, resyncEveryMs: 1 };
 
+const petRows: Reasons = petController({
+  address: '',
+  tls: undefined,
+  timeoutMs: 1,
+  workers: 1,
+  resyncEveryMs: 1,
+}).reasons;
+
 // It chooses another name for a pod whose name is taken.
 const { NameTaken: _, Replacing: __, ...podSetRows } = podSetController(noPod).reasons;
 
@@ -55,7 +63,7 @@ const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Condi
   ['docs/book-store.md', bookStoreRows, bookStoreConditions],
   ['docs/postgres-writer.md', postgresWriterController(noDatabase).reasons],
   // Adding is written before the call of the store and has no Event.
-  ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' } }],
+  ['docs/pet.md', { ...petRows, ...(petRows.Adding && { Adding: { ...petRows.Adding, event: 'none' } }) }],
 ];
 
 /** The paths of these pages. */

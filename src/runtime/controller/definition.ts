@@ -158,7 +158,11 @@ export interface Definition<
    * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and retried. Not
    * called for a Conflict, or while the process may not write. A refusal is retried in any case.
    */
-  readonly failed?: (error: unknown, object: T, reads: Reads<X>) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
+  readonly failed?: (
+    error: unknown,
+    object: T,
+    context: Reads<X> & Pick<Context<T, R, S, M, X>, 'state'>,
+  ) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
   /** Keeps a deleted object until its external resources are cleaned up. The runtime adds and removes it: see {@link finalizer}. */
   readonly finalizer?: FinalizerDefinition<T, NoInfer<R>, S, M, X, F>;
 }

@@ -259,11 +259,10 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   }
 
   #failed(error: unknown, object: T): Outcome<R | StandardReason, T> | undefined {
-    return this.#definition.failed?.(
-      error,
-      object,
-      this.#readsOf(() => object),
-    );
+    return this.#definition.failed?.(error, object, {
+      ...this.#readsOf(() => object),
+      state: this.#environment.state(),
+    });
   }
 
   #observe(object: T): Observation<T> {

@@ -32,14 +32,6 @@ export class FencedSystem {
     return new FencedSystem(proxy);
   }
 
-  /** Returns a function that closes the connections and the proxy. */
-  closeAfter(close: () => Promise<void>): () => Promise<void> {
-    return async () => {
-      await close();
-      await this.close();
-    };
-  }
-
   async close(): Promise<void> {
     await this.#proxy[Symbol.asyncDispose]();
   }

@@ -1,9 +1,8 @@
-import { Registry } from 'prom-client';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
 import { readConfig } from '../../../src/config.ts';
 import { addBookStoreController } from '../../../src/controllers/book-store/index.ts';
 import { echoController } from '../../../src/controllers/echo/index.ts';
-import { addPetController } from '../../../src/controllers/pet/index.ts';
+import { petController } from '../../../src/controllers/pet/index.ts';
 import { podSetController } from '../../../src/controllers/pod-set/index.ts';
 import { podInformer } from '../../../src/controllers/pods.ts';
 import { postgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
@@ -601,8 +600,8 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       const fenced = await FencedSystem.database(psql.port, hooks);
       const user = await outside.databaseUser(namespace);
       const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2, user };
-      const { workers, resyncEveryMs, namespaces } = settings(operator, namespace);
-      const controller = postgresWriterController({ settings: database, workers, resyncEveryMs });
+      const { namespaces, ...limits } = settings(operator, namespace);
+      const controller = postgresWriterController({ settings: database, ...limits });
       controller.add(fencedBy(hooks.gate, operator), { namespaces });
       return () => fenced.close();
     },
@@ -613,15 +612,16 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
     alwaysOutside: (found) => (found.length > 1 ? `${found.length} pets of one Pet` : undefined),
     addControllers: async (operator, namespace, hooks) => {
       const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), hooks);
-      const options = {
-        address: `127.0.0.1:${fenced.port}`,
+      const { namespaces, ...limits } = settings(operator, namespace);
+      const address = `127.0.0.1:${fenced.port}`;
+      const controller = petController({
+        address,
         tls: undefined,
         timeoutMs: petstore.timeoutSeconds * 1000,
-        gate: hooks.gate,
-        registry: new Registry(),
-        ...settings(operator, namespace),
-      };
-      return fenced.closeAfter(addPetController(operator.manager, options));
+        ...limits,
+      });
+      controller.add(fencedBy(hooks.gate, operator), { namespaces });
+      return () => fenced.close();
     },
   };
   return [

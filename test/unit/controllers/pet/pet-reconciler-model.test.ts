@@ -3,12 +3,15 @@ import { describe, expect, test } from '@jest/globals';
 import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
 import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { failureOf, outageOf } from '../../../../src/controllers/pet/errors.ts';
+import { petController } from '../../../../src/controllers/pet/index.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
-import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
+import { PetWriter } from '../../../../src/controllers/pet/pet-writer.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/controllers/pet/store-pet.ts';
 import type { JsonPatchOperation } from '../../../../src/runtime/client/index.ts';
-import type { Client, EventRecorder, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
+import type { BareReconciler } from '../../../../src/runtime/controller/index.ts';
+import type { Client, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
+import { bareEnvironment, petOptions } from './pets.ts';
 
 /** The process has been killed: nothing that it does from now on has an effect. */
 class Killed extends Error {}
@@ -40,7 +43,7 @@ class World {
     list: () => this.pets.values(),
   } as unknown as ReadonlyStore<Pet>;
   #inventory = new Inventory(this.#store);
-  #reconciler: PetReconciler;
+  #reconciler: BareReconciler;
 
   /** @param requestIdsKeptMs 0: the store knows nothing of request ids. */
   constructor(requestIdsKeptMs: number) {
@@ -112,7 +115,7 @@ class World {
     for (const [id, pet] of this.stored) yield { id, ...pet };
   }
 
-  #started(): PetReconciler {
+  #started(): BareReconciler {
     this.#life = { isOver: false };
     const life = this.#life;
     this.#inventory = new Inventory(this.#store);
@@ -125,11 +128,9 @@ class World {
       // A probe is always due.
       clock: { elapsedMs: () => (elapsedMs += 1_000_000), now: () => new Date(this.#nowMs) },
     });
-    return new PetReconciler({
-      pets: this.#store,
+    const writer = new PetWriter({
       circuit,
       inventory: this.#inventory,
-      events: { record: () => {} } as unknown as EventRecorder,
       namespaces: undefined,
       now: () => new Date(this.#nowMs),
       store: {
@@ -148,6 +149,13 @@ class World {
             [...this.stored].filter(([, each]) => tripleOf(each) === tripleOf(pet)).map(([id]) => id),
           ),
       },
+    });
+    return petController(petOptions).reconciler({
+      ...bareEnvironment,
+      store: <C>() => this.#store as unknown as ReadonlyStore<C & Pet>,
+      events: { record: () => {} },
+      state: () => ({ writer }),
+      now: () => new Date(this.#nowMs),
     });
   }
 

@@ -4,18 +4,14 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
 import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { failureOf, outageOf, RefusedError } from '../../../../src/controllers/pet/errors.ts';
+import { petController } from '../../../../src/controllers/pet/index.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
-import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
+import { PetWriter } from '../../../../src/controllers/pet/pet-writer.ts';
 import type { StorePet } from '../../../../src/controllers/pet/store-pet.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
-import {
-  type Client,
-  type EventRecorder,
-  findCondition,
-  type Logger,
-  type ReadonlyStore,
-} from '../../../../src/runtime/index.ts';
+import type { BareReconciler, EventNotice } from '../../../../src/runtime/controller/index.ts';
+import { type Client, findCondition, type Logger, type ReadonlyStore } from '../../../../src/runtime/index.ts';
+import { bareEnvironment, petOptions } from './pets.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const key = { namespace: 'default', name: 'thor' };
@@ -24,7 +20,7 @@ let pet: Pet;
 let statusWrites: object[];
 /** As they were written last. */
 let finalizers: unknown;
-let reconciler: PetReconciler;
+let reconciler: BareReconciler;
 let inventory: Inventory;
 let told: string[];
 /** What the API server answers to a write of the status. */
@@ -84,13 +80,9 @@ beforeEach(() => {
   });
   const pets = { get: () => pet, list: () => [pet] } as unknown as ReadonlyStore<Pet>;
   inventory = new Inventory(pets);
-  reconciler = new PetReconciler({
-    pets,
+  const writer = new PetWriter({
     circuit,
     inventory,
-    events: {
-      record: (_: unknown, __: unknown, { reason }: EventNotice) => told.push(reason),
-    } as unknown as EventRecorder,
     namespaces: undefined,
     now: () => now,
     store: {
@@ -109,6 +101,13 @@ beforeEach(() => {
         return [];
       },
     },
+  });
+  reconciler = petController(petOptions).reconciler({
+    ...bareEnvironment,
+    store: <C>() => pets as unknown as ReadonlyStore<C & Pet>,
+    events: { record: (_: unknown, __: unknown, { reason }: EventNotice) => void told.push(reason) },
+    state: () => ({ writer }),
+    now: () => now,
   });
   pet = {
     metadata: {
@@ -196,7 +195,7 @@ test('a Pet that lacks a field is reported with the name of the field', async ()
   const { type: _, ...rest } = pet.spec;
   pet = { ...pet, spec: rest as Pet['spec'] };
   await reconcile();
-  expect(readyOf()).toMatchObject({ reason: 'InvalidPet', message: 'spec.type is missing' });
+  expect(readyOf()).toMatchObject({ reason: 'InvalidSpec', message: 'spec.type is missing' });
 });
 
 test.each([

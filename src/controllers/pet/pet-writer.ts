@@ -1,35 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { limits, Pet, petFinalizer } from '../../api/index.ts';
+import { limits, Pet } from '../../api/index.ts';
 import { listPages } from '../../runtime/client/index.ts';
 import {
   type CleanedUp,
+  type Context,
   currentReady,
   type DesiredStatus,
   desiredStatus,
-  specProblem,
 } from '../../runtime/controller/index.ts';
-import {
-  type Client,
-  cleanedUp,
-  defineReasons,
-  done,
-  type EventRecorder,
-  finalizer,
-  type ObjectKey,
-  type Outcome,
-  OutcomeReporter,
-  patchStatus,
-  type ReadonlyStore,
-  type ReasonOf,
-  type ReconcileContext,
-  type Result,
-  requeueAfter,
-} from '../../runtime/index.ts';
+import { cleanedUp } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
-import { refusedOutcome } from '../refusal.ts';
 import { failureOf, isRequestIdTaken, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
+import { type PetOutcome, petReasons } from './reasons.ts';
 import {
   type Intent,
   InvalidPetError,
@@ -42,56 +26,20 @@ import {
   wantedPet,
 } from './store-pet.ts';
 
-/** The reasons of `Ready` of a Pet. */
-export const petReasons = defineReasons({
-  Stored: { ready: 'True', event: 'Normal', meaning: 'The pet in the store matches the spec.' },
-  Adding: { ready: 'False', event: 'Normal', meaning: 'The operator is adding the pet to the store.' },
-  Deleting: {
-    ready: 'False',
-    event: 'Normal',
-    meaning: 'The deletion waits because the store may still add a pet: the answer to an earlier request was lost.',
-  },
-  PetStoreUnavailable: {
-    ready: 'False',
-    event: 'Warning',
-    meaning: 'The store does not answer. The message says since when. The operator retries every few seconds.',
-  },
-  PetStoreFailed: {
-    ready: 'False',
-    event: 'Warning',
-    meaning: 'The store fails, or denies access to the operator. The message quotes it. The operator retries.',
-  },
-  PetRefused: {
-    ready: 'False',
-    event: 'Warning',
-    meaning:
-      'The store refuses this pet (`INVALID_ARGUMENT`, `OUT_OF_RANGE`). The message quotes it. The operator retries at each resync.',
-  },
-  InvalidPet: {
-    ready: 'False',
-    event: 'Warning',
-    recordsMessageChanges: true,
-    meaning: 'The spec does not describe a valid pet. The message names the field.',
-  },
-  Refused: {
-    ready: 'False',
-    event: 'Warning',
-    meaning:
-      'The API server refuses to change the Pet, usually its finalizer. The message quotes it. The operator retries at least once a minute.',
-  },
-});
-
 type Status = NonNullable<Pet['status']>;
-type PetOutcome = Outcome<ReasonOf<typeof petReasons>, Pet>;
 
-/** Options of {@link PetReconciler}. */
-export interface PetReconcilerOptions {
-  readonly pets: ReadonlyStore<Pet>;
+/** What it uses of the context of a reconcile. */
+type PetContext = Pick<
+  Context<Pet, PetOutcome['reason'], unknown, unknown, Record<never, never>>,
+  'object' | 'client' | 'signal' | 'writeStatus' | 'report' | 'event'
+>;
+
+/** Options of {@link PetWriter}. */
+export interface PetWriterOptions {
   readonly store: Pick<PetStore, 'timeoutMs' | 'remembersRequests' | 'add' | 'update' | 'delete' | 'find'>;
   /** The circuit that each call to the store goes through. */
   readonly circuit: Pick<Circuit, 'call' | 'isOpen'>;
   readonly inventory: Inventory;
-  readonly events: EventRecorder;
   /** The namespaces of the Pets. Default: all. */
   readonly namespaces: readonly string[] | undefined;
   /** Default: the clock of the process. */
@@ -109,26 +57,6 @@ class TooEarlyError extends Error {
   }
 }
 
-/** A Pet during a reconcile, as of the last write. A write is a Conflict if somebody else has written since. */
-class PetRecord {
-  readonly client: Client;
-  #pet: Pet;
-
-  constructor(pet: Pet, client: Client) {
-    this.#pet = pet;
-    this.client = client;
-  }
-
-  get pet(): Pet {
-    return this.#pet;
-  }
-
-  /** Writes to the status what must survive a crash. */
-  async write(status: DesiredStatus<Status>): Promise<void> {
-    this.#pet = (await patchStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
-  }
-}
-
 /**
  * Keeps one pet in the store for each Pet, with the values of its spec.
  *
@@ -142,65 +70,53 @@ class PetRecord {
  *
  * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
  */
-export class PetReconciler {
-  readonly #options: PetReconcilerOptions;
-  readonly #reporter: OutcomeReporter<Pet, ReasonOf<typeof petReasons>>;
+export class PetWriter {
+  readonly #options: PetWriterOptions;
   readonly #now: () => Date;
   readonly #alike = new KeyedMutex();
 
-  constructor(options: PetReconcilerOptions) {
+  constructor(options: PetWriterOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => new Date());
-    this.#reporter = new OutcomeReporter({
-      kind: Pet,
-      reasons: petReasons,
-      events: options.events,
-      refused: (_, refusal) => refusedOutcome(refusal),
-      now: this.#now,
-    });
   }
 
-  async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
-    const pet = this.#options.pets.get(key);
-    if (pet === undefined) return done;
-    return this.#reporter.reconcile(pet, context, () =>
-      finalizer({
-        client: context.client,
-        kind: Pet,
-        object: pet,
-        name: petFinalizer,
-        apply: (guarded) => this.#attempt(guarded, context, (record) => this.#apply(record, context)),
-        cleanup: (deleted) => this.#attempt(deleted, context, (record) => this.#cleanUp(record, context.signal)),
-      }),
-    );
-  }
-
-  /** Runs the work. If it fails, reports why. */
-  async #attempt<R>(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<R>): Promise<R | Result> {
-    const record = new PetRecord(pet, context.client);
+  /** Adds or updates the pet. Undefined: it has reported what it did, or there is nothing to report. */
+  async apply(context: PetContext): Promise<PetOutcome | { readonly requeueAfterMs: number } | undefined> {
     try {
-      // First of all: a server that validates the whole object refuses other writes while the status has an invalid member.
-      if (pet.status?.intent !== undefined && recordedIntent(pet) === undefined) await record.write({ intent: null });
-      return await work(record);
+      return await this.#apply(context);
     } catch (error) {
-      context.signal.throwIfAborted();
-      const failure = this.#failureOutcome(record.pet, error);
-      if (failure === undefined) throw error;
-      if ('type' in failure) return failure;
-      return this.#reporter.report(record.pet, failure, context);
+      if (!(error instanceof TooEarlyError)) throw error;
+      return { requeueAfterMs: error.waitMs };
     }
   }
 
-  /** The outcome of a failed reconcile, or its result if the status already reports it. Undefined for an unexpected error. */
-  #failureOutcome(pet: Pet, error: unknown): PetOutcome | Result | undefined {
-    if (error instanceof TooEarlyError) {
-      if (pet.metadata.deletionTimestamp === undefined) return requeueAfter(error.waitMs);
-      return {
-        reason: 'Deleting',
-        message: 'the deletion waits: the store may still add a pet, and the operator searches for it again',
-        requeueAfterMs: error.waitMs,
-      };
+  /** Deletes the pet. */
+  async cleanUp(context: PetContext): Promise<CleanedUp | PetOutcome> {
+    const { circuit, store, inventory } = this.#options;
+    const { signal } = context;
+    const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
+    await dropUnsentIntent(context);
+    const id = recordedId(context.object);
+    const intent = recordedIntent(context.object);
+    try {
+      // Do not write the id to the status: the finalizer is removed from the object as it was read.
+      if (intent !== undefined) await this.#settle(intent, context, remove);
+    } catch (error) {
+      if (error instanceof TooEarlyError) {
+        const message = 'the deletion waits: the store may still add a pet, and the operator searches for it again';
+        return { reason: 'Deleting', message, requeueAfterMs: error.waitMs };
+      }
+      // The store refuses the pet, so it has not added it. Or others have changed the intent: no request of this content was sent.
+      if (!(error instanceof RefusedError) && !isRequestIdTaken(error)) throw error;
     }
+    if (id === undefined) return cleanedUp;
+    await remove(id);
+    inventory.markCorrected(id);
+    return cleanedUp;
+  }
+
+  /** The outcome of an error. Undefined for an unexpected one. */
+  failureOutcome(pet: Pet, error: unknown): PetOutcome | undefined {
     if (error instanceof OutsideDownError) {
       const reason = error.reason === 'PetStoreFailed' ? error.reason : 'PetStoreUnavailable';
       const message = withDeletion(pet, `${error.message} (since ${error.since.toISOString()})`);
@@ -217,37 +133,36 @@ export class PetReconciler {
     return { reason: 'PetStoreFailed', message: withDeletion(pet, error.message), error };
   }
 
-  async #apply(record: PetRecord, context: ReconcileContext): Promise<Result> {
-    const { signal } = context;
-    const problem = specProblem(Pet, record.pet);
-    if (problem !== undefined) throw new InvalidPetError(problem);
-    const wanted = wantedPet(record.pet.spec);
-    const intent = recordedIntent(record.pet);
+  async #apply(context: PetContext): Promise<PetOutcome | undefined> {
+    const { signal, writeStatus } = context;
+    await dropUnsentIntent(context);
+    const wanted = wantedPet(context.object.spec);
+    const intent = recordedIntent(context.object);
     if (intent !== undefined) {
-      await this.#settle(record, intent, signal, (id) => record.write({ id, intent: null })).catch((error: unknown) => {
+      await this.#settle(intent, context, (id) => writeStatus({ id, intent: null })).catch((error: unknown) => {
         // Ignore the refusal of a pet that the spec no longer asks for.
         if (!(error instanceof RefusedError) || isAlike(intent, wanted)) throw error;
       });
     }
-    const id = recordedId(record.pet);
-    if (id === undefined) return this.#add(record, wanted, context);
+    const id = recordedId(context.object);
+    if (id === undefined) {
+      await this.#add(wanted, context);
+      return undefined;
+    }
     const { circuit, store, inventory } = this.#options;
     const deviation = inventory.deviation(id);
-    if (deviation === undefined && isStored(record.pet)) return done;
-    if (await circuit.call((linked) => store.update(id, wanted, linked), signal)) {
-      inventory.markCorrected(id);
-      return this.#reporter.report(record.pet, { ...stored(id), event: updateEvent(id, deviation) }, context);
-    }
-    const result = await this.#add(record, wanted, context);
+    if (deviation === undefined && isStored(context.object)) return undefined;
+    const isPresent = await circuit.call((linked) => store.update(id, wanted, linked), signal);
+    if (!isPresent) await this.#add(wanted, context);
     inventory.markCorrected(id);
-    return result;
+    return isPresent ? { ...stored(id), event: updateEvent(id, deviation) } : undefined;
   }
 
-  /** Adds a pet with a new request id. If the status has an id, that pet is no longer in the store. */
-  async #add(record: PetRecord, wanted: StorePet, context: ReconcileContext): Promise<Result> {
+  /** Adds a pet with a new request id, and reports it. If the status has an id, that pet is no longer in the store. */
+  async #add(wanted: StorePet, context: PetContext): Promise<void> {
     const { circuit, store } = this.#options;
     const { signal } = context;
-    return this.#alike.run(tripleOf(wanted), signal, async () => {
+    await this.#alike.run(tripleOf(wanted), signal, async () => {
       // One call for both: a probe must find out whether the store can add a pet, not only whether it answers searches.
       const id = await circuit.call(async (linked) => {
         // If the store is down, fail before an intent is written that would have to be settled.
@@ -255,11 +170,11 @@ export class PetReconciler {
         const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
-        const lost = recordedId(record.pet);
-        await record.write({ id: null, intent, ...this.#adding(record.pet) });
+        const lost = recordedId(context.object);
+        await context.writeStatus({ id: null, intent, ...this.#adding(context.object) });
         if (lost !== undefined) {
           const note = `pet ${lost} is no longer in the store: adding it again`;
-          this.#reporter.recordEvent(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
+          context.event({ type: 'Warning', reason: 'PetLost', note });
         }
         if (store.remembersRequests) return store.add(wanted, intent.requestId, linked);
         // Another attempt may follow twice the time-out after `since`. If the write was slow, this one must still end after one.
@@ -268,7 +183,7 @@ export class PetReconciler {
         return store.add(wanted, intent.requestId, linked, leftMs);
       }, signal);
       // Report before another Pet may search for a pet that is alike.
-      return this.#reporter.report(record.pet, { ...stored(id), status: { id, intent: null } }, context);
+      await context.report({ ...stored(id), status: { id, intent: null } });
     });
   }
 
@@ -305,14 +220,10 @@ export class PetReconciler {
    * Settles an intent without an answer: finds its pet, if there is one, and passes the id to `onFound`. Until `onFound` has
    * resolved, no other Pet searches for a pet that is alike.
    */
-  async #settle(
-    record: PetRecord,
-    intent: Intent,
-    signal: AbortSignal,
-    onFound: (id: string) => Promise<void>,
-  ): Promise<void> {
+  async #settle(intent: Intent, context: PetContext, onFound: (id: string) => Promise<unknown>): Promise<unknown> {
     const { circuit, store, namespaces } = this.#options;
-    await this.#alike.run(tripleOf(intent), signal, async () => {
+    const { signal, writeStatus } = context;
+    return this.#alike.run(tripleOf(intent), signal, async () => {
       const now = this.#now();
       // The clock of the process that wrote the intent may be ahead of this one.
       const isFuture = Date.parse(intent.since) > now.getTime();
@@ -325,33 +236,23 @@ export class PetReconciler {
       if (added !== undefined) return onFound(added);
       const present = new Set(intent.present);
       const free = alike.filter((id) => !present.has(id));
-      const own = free.length === 0 ? undefined : await ownPet(free, record, namespaces);
+      const own = free.length === 0 ? undefined : await ownPet(free, context, namespaces);
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
-      if (waitMs <= 0) return;
+      if (waitMs <= 0) return undefined;
       // The request was sent before now, so the wait need not begin later.
-      if (isFuture) await record.write({ intent: { ...intent, since: now.toISOString() } });
+      if (isFuture) await writeStatus({ intent: { ...intent, since: now.toISOString() } });
       throw new TooEarlyError(waitMs);
     });
   }
+}
 
-  async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<CleanedUp> {
-    const { circuit, store, inventory } = this.#options;
-    const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
-    const id = recordedId(record.pet);
-    const intent = recordedIntent(record.pet);
-    try {
-      // Do not write the id to the status: the finalizer is removed from the object as it was read.
-      if (intent !== undefined) await this.#settle(record, intent, signal, remove);
-    } catch (error) {
-      // The store refuses the pet, so it has not added it. Or others have changed the intent: no request of this content was sent.
-      if (!(error instanceof RefusedError) && !isRequestIdTaken(error)) throw error;
-    }
-    if (id === undefined) return cleanedUp;
-    await remove(id);
-    inventory.markCorrected(id);
-    return cleanedUp;
-  }
+/**
+ * Removes an intent that the operator cannot have recorded. First of all: a server that validates the whole object refuses other writes
+ * while the status has an invalid member.
+ */
+async function dropUnsentIntent({ object, writeStatus }: PetContext): Promise<void> {
+  if (object.status?.intent !== undefined && recordedIntent(object) === undefined) await writeStatus({ intent: null });
 }
 
 const stored = (id: string): PetOutcome => ({ reason: 'Stored', message: `pet ${id} is in the store` });
@@ -380,7 +281,7 @@ function withDeletion({ metadata, status }: Pet, message: string): string {
  */
 async function ownPet(
   free: readonly string[],
-  { client, pet: { metadata } }: PetRecord,
+  { client, object: { metadata } }: Pick<PetContext, 'client' | 'object'>,
   namespaces: readonly string[] | undefined,
 ): Promise<string | undefined> {
   const refusals = new Map(free.toSorted().map((id) => [id, 0]));
