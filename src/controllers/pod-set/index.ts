@@ -109,12 +109,16 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
       const labelled = context.find('podsByApp', appKey(set, podLabels(set).app)).filter((pod) => isSelected(set, pod));
       const { pods, failures } = await adoptAndRelease(set, labelled, context);
       const scaling = new Scaling({ set, pods, context, defaultPod });
-      await scaling.run();
+      try {
+        await scaling.run();
+      } finally {
+        // Also of a PodSet that has changed meanwhile, which ends the reconcile.
+        if (scaling.created.length > 0)
+          context.event({ type: 'Normal', reason: 'PodsMade', note: `created ${namesOf(scaling.created)}` });
+        if (scaling.deleted.length > 0)
+          context.event({ type: 'Normal', reason: 'PodsRemoved', note: `deleted ${namesOf(scaling.deleted)}` });
+      }
       failures.push(...scaling.failures);
-      if (scaling.created.length > 0)
-        context.event({ type: 'Normal', reason: 'PodsMade', note: `created ${namesOf(scaling.created)}` });
-      if (scaling.deleted.length > 0)
-        context.event({ type: 'Normal', reason: 'PodsRemoved', note: `deleted ${namesOf(scaling.deleted)}` });
       const { active, pause, isIncomplete } = scaling;
       return {
         ...(blockedReason(failures, pause) ?? readinessOf(set, active)),

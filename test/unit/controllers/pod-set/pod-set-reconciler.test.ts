@@ -3,7 +3,7 @@ import { PodSet } from '../../../../src/api/index.ts';
 import { podSetController } from '../../../../src/controllers/pod-set/index.ts';
 import type { Store } from '../../../../src/runtime/cache/index.ts';
 import { NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { type Result, requeueAfter } from '../../../../src/runtime/index.ts';
+import { type EventRecorder, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
 import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { BareWorld } from '../../environment/defined-world.ts';
@@ -20,9 +20,13 @@ let world: ReconcilerWorld;
 let server: ScriptedServer;
 let sets: Store<PodSet>;
 let pods: Store<Pod>;
+/** The Events that were recorded: `PodsMade created web-pod-1`. */
+let events: string[];
 
 beforeEach(async () => {
-  bare = await BareWorld.start(podSetController(podSettings), { record: () => {} });
+  events = [];
+  const record: EventRecorder['record'] = (_, __, { reason, note }) => void events.push(`${reason} ${note}`);
+  bare = await BareWorld.start(podSetController(podSettings), { record });
   world = bare.world;
   server = world.server;
   sets = bare.store(PodSet);
@@ -883,6 +887,18 @@ describe('a PodSet', () => {
     const outcome = reconcile();
     respond(await server.next({ method: 'GET', path: setPath }));
     expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('that changes while its pods are created gets no more of them, and an Event names those that it has', async () => {
+    const set = podSetOf({ spec: { replicas: 3 }, status: statusWith('PodsNotReady') });
+    sets.set(set);
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    const name = await makes(set);
+    (await server.next({ method: 'GET', path: setPath })).json(200, podSetOf({ metadata: { generation: 2 } }));
+    expect(await outcome).toEqual(done);
+    expect(events).toEqual([`PodsMade created ${name}`]);
     expect(server.unclaimed).toBe(0);
   });
 
