@@ -68,51 +68,50 @@ export function postgresWriterController(options: PostgresWriterOptions) {
       const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
       return { tables, inFlight, [Symbol.asyncDispose]: () => database.close() };
     },
+    // A statement waits for the rows of the other reconciles in flight, those that only write the finalizer or the status included.
+    around: (work, { inFlight }) => inFlight.during(work),
     reconcile: async (writer, { state, memory, signal, writeStatus, report }) => {
       if (isFresh(writer, memory, freshMs)) return;
-      await state.inFlight.during(async () => {
-        const row = new WriterRow({ ...shared, writer, state, memory, signal });
-        const table = await row.findTable();
-        const text = tableText(table);
-        const recorded = await recordTable(writer, text, row, writeStatus);
-        let written = await row.upsert(table);
-        const others = recorded.filter((other) => other !== text);
-        const failures = await row.deleteFrom(others);
-        if (failures.length < others.length) written = await row.upsert(table);
-        if (failures[0] !== undefined) {
-          const remaining = failures.map((failure) => failure.table);
-          const progress = `the row is in ${text}; waiting to delete it from ${remaining.join(' and ')}: `;
-          await report(outcomeOfFailure(failures[0].error, [...remaining, text], progress));
-          return;
-        }
-        memory.missingSinceMs.clear();
-        const outcome = writtenOutcome(written, text);
-        const event = eventOf(writer, { text, others, written, reason: outcome.reason });
-        await report({ ...outcome, status: statusOf([text]), event });
-        memory.lastCheck = { generation: writer.metadata.generation, atMs: performance.now() };
-      });
+      const row = new WriterRow({ ...shared, writer, state, memory, signal });
+      const table = await row.findTable();
+      const text = tableText(table);
+      const recorded = await recordTable(writer, text, row, writeStatus);
+      let written = await row.upsert(table);
+      const others = recorded.filter((other) => other !== text);
+      const failures = await row.deleteFrom(others);
+      if (failures.length < others.length) written = await row.upsert(table);
+      if (failures[0] !== undefined) {
+        const remaining = failures.map((failure) => failure.table);
+        const progress = `the row is in ${text}; waiting to delete it from ${remaining.join(' and ')}: `;
+        await report(outcomeOfFailure(failures[0].error, [...remaining, text], progress));
+        return;
+      }
+      memory.missingSinceMs.clear();
+      const outcome = writtenOutcome(written, text);
+      const event = eventOf(writer, { text, others, written, reason: outcome.reason });
+      await report({ ...outcome, status: statusOf([text]), event });
+      memory.lastCheck = { generation: writer.metadata.generation, atMs: performance.now() };
     },
     failed: (error) => failureOutcome(error),
     finalizer: {
       name: postgresWriterFinalizer,
-      cleanUp: (writer, { state, memory, signal }) =>
-        state.inFlight.during(async () => {
-          const row = new WriterRow({ ...shared, writer, state, memory, signal });
-          let tables = writer.status?.tables;
-          let failure: unknown;
-          try {
-            tables ??= await row.unrecordedTables();
-            const failures = await row.deleteFrom(tables);
-            if (failures[0] === undefined) return cleanedUp;
-            tables = failures.map(({ table }) => table);
-            failure = failures[0].error;
-          } catch (error) {
-            failure = error;
-          }
-          const progress = `waiting to delete the row from ${tables?.join(' and ') ?? writer.spec.table}: `;
-          // It may need the help of a person.
-          return { requeueAfterMs: stuckRetryMs, ...outcomeOfFailure(failure, tables ?? [], progress) };
-        }),
+      cleanUp: async (writer, { state, memory, signal }) => {
+        const row = new WriterRow({ ...shared, writer, state, memory, signal });
+        let tables = writer.status?.tables;
+        let failure: unknown;
+        try {
+          tables ??= await row.unrecordedTables();
+          const failures = await row.deleteFrom(tables);
+          if (failures[0] === undefined) return cleanedUp;
+          tables = failures.map(({ table }) => table);
+          failure = failures[0].error;
+        } catch (error) {
+          failure = error;
+        }
+        const progress = `waiting to delete the row from ${tables?.join(' and ') ?? writer.spec.table}: `;
+        // It may need the help of a person.
+        return { requeueAfterMs: stuckRetryMs, ...outcomeOfFailure(failure, tables ?? [], progress) };
+      },
     },
   });
 }

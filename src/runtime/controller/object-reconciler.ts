@@ -116,7 +116,9 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     };
     const run: Run<T> = { object, context: { ...context, written } };
     const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#apply(run);
-    return this.#reporter.reconcile(() => run.object, run.context, work);
+    const reconcile = () => this.#reporter.reconcile(() => run.object, run.context, work);
+    const { around } = this.#definition;
+    return around === undefined ? reconcile() : around(reconcile, this.#environment.state());
   };
 
   async #apply(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {

@@ -29,11 +29,15 @@ let onStatusWrite: () => void;
 /** Called after a status write: an error loses its answer. */
 let afterStatusWrite: () => void;
 let isFinalizerRemoved: boolean;
+/** Whether each write to the API server was made while its reconcile counted as one in flight. */
+let wereCounted: boolean[];
+let inFlight: InFlightCount;
 let reconciler: BareReconciler;
 
 const client = {
   mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
     onStatusWrite();
+    wereCounted.push(!inFlight.isZero);
     const status = Object.entries({ ...writer.status, ...patch }).filter(([, value]) => value !== null);
     writer = { ...writer, status: Object.fromEntries(status) };
     afterStatusWrite();
@@ -41,6 +45,7 @@ const client = {
   },
   patch: async () => {
     isFinalizerRemoved = true;
+    wereCounted.push(!inFlight.isZero);
     return writer;
   },
 } as unknown as Client;
@@ -84,7 +89,9 @@ beforeEach(() => {
   afterStatusWrite = () => {};
   isFinalizerRemoved = false;
   const { psql } = readConfig({});
-  const state = { tables, inFlight: new InFlightCount() };
+  wereCounted = [];
+  inFlight = new InFlightCount();
+  const state = { tables, inFlight };
   reconciler = postgresWriterController({
     settings: { ...psql, host: 'unused' },
     workers: 1,
@@ -123,6 +130,23 @@ test('a row that may be in as many tables as the status can name is written to n
   down.delete('public.t1');
   await reconcile();
   expect([tablesWithRow().includes('public.new'), writer.status?.tables?.length]).toEqual([true, 1000]);
+});
+
+describe('the statements of other rows wait for a reconcile', () => {
+  test('that writes the finalizer or the status', async () => {
+    const { finalizers: _, ...metadata } = writer.metadata;
+    writer = { ...writer, metadata };
+    await reconcile();
+    expect(wereCounted).toEqual([true, true, true]);
+    expect(inFlight.isZero).toBe(true);
+  });
+
+  test('that removes the finalizer', async () => {
+    writer = { ...writer, metadata: { ...writer.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
+    await reconcile();
+    expect([isFinalizerRemoved, wereCounted]).toEqual([true, [true]]);
+    expect(inFlight.isZero).toBe(true);
+  });
 });
 
 describe('a table that cannot be used does not keep the row in the other tables', () => {
