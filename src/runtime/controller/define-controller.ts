@@ -312,7 +312,7 @@ function rulesOf(
     ...(isOwner ? [allow(['update'], kind, 'finalizers')] : []),
     ...owned.map(({ kind: child, write = 'apply', deletes, adopts }) =>
       allow(
-        ['list', 'watch', ...writeVerbs[write], ...(deletes ? ['delete'] : []), ...(adopts ? ['patch'] : [])],
+        ['list', 'watch', ...writeVerbs[write], ...(deletes ? ['delete'] : []), ...(adopts ? adoptVerbs : [])],
         child,
       ),
     ),
@@ -320,6 +320,9 @@ function rulesOf(
     ...(definition.permissions ?? []),
   ]);
 }
+
+/** The owner references of a child are read before they are written. */
+const adoptVerbs = ['get', 'patch'] as const;
 
 /** A `get` tells whether a write without a response succeeded. An apply is a `patch`, and a `create` if nothing has the name. */
 const writeVerbs = { apply: ['get', 'create', 'patch'], create: ['get', 'create'], none: [] } as const;

@@ -46,7 +46,7 @@ test('the rules of a controller follow from what it does to each kind', () => {
     rule('', 'configmaps', 'get', 'list', 'watch', 'create', 'patch'),
     rule('batch', 'jobs', 'get', 'list', 'watch', 'create', 'delete'),
     rule('', 'services', 'list', 'watch', 'delete'),
-    rule('', 'pods', 'list', 'watch', 'patch'),
+    rule('', 'pods', 'get', 'list', 'watch', 'patch'),
     rule('', 'secrets', 'get', 'list', 'watch'),
     rule('', 'nodes', 'list', 'watch'),
     rule('', 'pods/log', 'get'),
