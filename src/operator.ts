@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, kindsWithFinalizer } from './api/index.ts';
+import { BookStore, Echo, kindsWithFinalizer, ScheduledEcho } from './api/index.ts';
 import {
   type Config,
   ConfigError,
@@ -8,16 +8,17 @@ import {
   type JsonObject,
   readConfig,
 } from './config.ts';
+import { keepChildrenOf } from './controllers/cached-fields.ts';
 import { echoController } from './controllers/echo/index.ts';
 import { addDisabledController, bookStorePermissions, type PodDefaults, type PolicyRule } from './controllers/index.ts';
 import { petController } from './controllers/pet/index.ts';
 import { podSetController } from './controllers/pod-set/index.ts';
-import { podInformer } from './controllers/pods.ts';
+import { keepReadFields } from './controllers/pods.ts';
 import { postgresWriterController } from './controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
 import { cache, type DefinedController, type ReportingObject } from './runtime/controller/index.ts';
 import type { Kind, Operator } from './runtime/index.ts';
-import { Pod } from './runtime/kinds/index.ts';
+import { CronJob, Job, Pod } from './runtime/kinds/index.ts';
 
 export { controllerDisabled } from './controllers/index.ts';
 
@@ -36,6 +37,13 @@ export interface OperatorController {
   add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
 }
 
+/** What the caches keep of the objects that others may have created. All controllers share them. */
+export const caches = [
+  cache(Pod, { transform: keepReadFields }),
+  cache(Job, { transform: keepChildrenOf(Echo) }),
+  cache(CronJob, { transform: keepChildrenOf(ScheduledEcho) }),
+];
+
 /** A controller that a definition makes. Its kind and its permissions do not depend on the settings. */
 function defined(define: (config: Config) => DefinedController): OperatorController {
   const { kind, permissions } = define(readConfig({}));
@@ -43,8 +51,7 @@ function defined(define: (config: Config) => DefinedController): OperatorControl
     kind,
     permissions,
     add: async (operator, config) => {
-      const options = sharedOptions(config);
-      define(config).add(operator, { ...options, caches: [cache(Pod, podInformer(options))] });
+      define(config).add(operator, { ...sharedOptions(config), caches });
       return undefined;
     },
   };

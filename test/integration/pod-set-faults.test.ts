@@ -2,9 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
 import { podSetController } from '../../src/controllers/pod-set/index.ts';
-import { podInformer } from '../../src/controllers/pods.ts';
+import { caches } from '../../src/operator.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { cache } from '../../src/runtime/controller/index.ts';
 import type { ObjectKey } from '../../src/runtime/index.ts';
 import { Pod } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';
@@ -64,7 +63,6 @@ async function withOperator(body: () => Promise<void>): Promise<void> {
   });
   const { manager } = operator;
   const namespaces = [key.namespace];
-  const caches = [cache(Pod, podInformer({ namespaces }))];
   podSetController(podSettings).add(operator, { resyncEveryMs: 600_000, namespaces, caches });
   const stop = new AbortController();
   const running = operator.run(stop.signal);

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ConfigError, readConfig } from '../../src/config.ts';
 import { controllers } from '../../src/operator.ts';
+import type { InformerOptions } from '../../src/runtime/cache/index.ts';
+import { Applier, type Kind, type KubeObject } from '../../src/runtime/index.ts';
+import { Managed } from './environment/managed.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -22,4 +25,34 @@ test.each([
   const refused = controllers.pet.add({ metrics: {} } as never, config);
   await expect(refused).rejects.toThrow(ConfigError);
   await expect(refused).rejects.toThrow(`PETSTORE_CA_FILE: got ${JSON.stringify(file)}, ${problem}`);
+});
+
+test('of an object of a built-in kind that others control, each cache keeps a bounded part', async () => {
+  const managed = await Managed.start();
+  const { manager, registry } = managed;
+  const transforms = new Map<string, InformerOptions<KubeObject>['transform']>();
+  const informer = (kind: Kind, options: InformerOptions<KubeObject> = {}) => {
+    if (!kind.group.includes('.') || kind.group.endsWith('.k8s.io')) transforms.set(kind.kind, options.transform);
+    return manager.informer(kind, options);
+  };
+  const watching = { informer, controller: () => {}, client: manager.client, log: manager.log };
+  const host = { manager: watching, applier: new Applier({ fieldManager: 't' }), events: {}, metrics: { registry } };
+  for (const { add } of Object.values(controllers)) await add(host as never, readConfig({}));
+  await managed.close();
+  const entries = Array.from({ length: 1000 }, (_, each) => [`x-${each}`, 'x'] as const);
+  const ownerReferences = entries.map(([name]) => ({ apiVersion: 'v1', kind: 'ConfigMap', name, uid: name }));
+  const maps = { labels: Object.fromEntries(entries), annotations: Object.fromEntries(entries) };
+  const times = { creationTimestamp: '2026-01-01T00:00:00Z' };
+  const large = { metadata: { name: 'a', uid: 'u', resourceVersion: '1', ...times, ...maps, ownerReferences } };
+  const kept = [...transforms].map(([kind, transform]) => [kind, JSON.stringify(transform?.(large) ?? large).length]);
+  expect(kept.map(([kind]) => kind).sort()).toEqual([
+    'CronJob',
+    'Deployment',
+    'Job',
+    'PersistentVolumeClaim',
+    'Pod',
+    'Service',
+    'StatefulSet',
+  ]);
+  expect(kept.filter(([, length]) => Number(length) > 500)).toEqual([]);
 });

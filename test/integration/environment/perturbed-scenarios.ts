@@ -4,11 +4,11 @@ import { addBookStoreController } from '../../../src/controllers/book-store/inde
 import { echoController } from '../../../src/controllers/echo/index.ts';
 import { petController } from '../../../src/controllers/pet/index.ts';
 import { podSetController } from '../../../src/controllers/pod-set/index.ts';
-import { podInformer } from '../../../src/controllers/pods.ts';
 import { postgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
+import { caches } from '../../../src/operator.ts';
 import { type Gate, isNotFound } from '../../../src/runtime/client/index.ts';
-import { type ControllerHost, cache } from '../../../src/runtime/controller/index.ts';
+import type { ControllerHost } from '../../../src/runtime/controller/index.ts';
 import {
   type CustomKind,
   controllerOf,
@@ -54,7 +54,6 @@ const addDefined =
   (controller: DefinedController): Scenario['addControllers'] =>
   (operator, namespace) => {
     const { workers, resyncEveryMs, namespaces } = settings(operator, namespace);
-    const caches = [cache(Pod, podInformer({ namespaces }))];
     controller.add(operator, { workers, resyncEveryMs, namespaces, caches });
   };
 /** The operator, whose calls to other systems pass this gate. */
