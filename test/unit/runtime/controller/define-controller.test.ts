@@ -600,6 +600,7 @@ test('adoptAndRelease adopts an orphan by the owner reference of the object', as
     [partsPath]: gadgets(stored('p', '6'), stored('q', '7')),
   });
   (await asked()).json(200, gadget());
+  (await world.server.next({ method: 'GET', path: partPath('p') })).json(200, stored('p', '6'));
   const request = await world.server.next({ method: 'PATCH', path: partPath('p') });
   expect(request.body).toMatchObject({ metadata: { ownerReferences: [{ uid: 'uid-a', controller: true }] } });
   request.json(200, part('p', '20'));
