@@ -1,14 +1,18 @@
+import { once } from 'node:events';
 import { symlink } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { publint } from 'publint';
+import { leasePermissions } from '../../src/runtime/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
-import { guideCommands, guideDockerfile, guideManifest, guideTsconfig } from './environment/guide.ts';
+import { guideCommands, guideDockerfile, guideManifest, guideTsconfig, websiteFile } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
 import { typeCheckGuide } from './environment/type-check.ts';
@@ -66,7 +70,13 @@ describe('in an empty project on Node 24', () => {
     expect(await project.run('node --version')).toMatch(/^v24\./);
     await installPackage(project);
     const { dependencies } = JSON.parse(await project.read('package.json'));
-    expect(Object.keys(dependencies)).toEqual(['@echoperator/runtime', '@kubernetes/client-node', 'pino', 'typebox']);
+    expect(Object.keys(dependencies)).toEqual([
+      '@echoperator/runtime',
+      '@kubernetes/client-node',
+      'pino',
+      'prom-client',
+      'typebox',
+    ]);
   });
 
   test('every entry can be imported, except the one for tests, whose packages are not installed', async () => {
@@ -181,14 +191,12 @@ describe('the guide, on a real API server', () => {
     operator = undefined;
   });
 
-  test('with the permissions of its manifest it maintains a second child, and leads', async () => {
-    await project.run('kubectl create namespace greeter');
+  test('with the permissions that follow from its definition it maintains a second child, and leads', async () => {
     await project.run(`kubectl apply --filename - <<'END'\n${guideManifest}\nEND`);
-    await project.run('node greeter-with-second-child.ts crd | kubectl apply --filename -');
+    await project.run('node greeter-with-second-child.ts crds | kubectl apply --filename -');
+    await project.run('node greeter-with-second-child.ts role | kubectl apply --filename -');
     await project.run('kubectl wait --for=condition=Established crd/greetings.example.com');
-    const admin = JSON.parse(await project.run('kubectl config view --raw --output json'));
-    admin.users[0].user.as = 'system:serviceaccount:greeter:greeter';
-    await project.write('service-account.kubeconfig', JSON.stringify(admin));
+    await runAs('system:serviceaccount:greeter:greeter');
     operator = project.start('node', ['greeter-with-second-child.ts'], { KUBECONFIG: 'service-account.kubeconfig' });
     const mars = { apiVersion: 'example.com/v1', kind: 'Greeting', metadata: { name: 'mars' }, spec: { who: 'mars' } };
     await project.run(`kubectl apply --filename - <<'END'\n${JSON.stringify(mars)}\nEND`);
@@ -199,15 +207,93 @@ describe('the guide, on a real API server', () => {
     expect(await project.run("kubectl get greeting mars --output jsonpath='{.status.address}'")).toBe(address);
     operator.kill('SIGTERM');
     expect((await operator).exitCode).toBe(0);
-    const settings = { KUBECONFIG: 'service-account.kubeconfig', NAMESPACE: 'greeter' };
-    operator = project.start('node', ['greeter-with-election.ts'], settings);
-    const holder = () =>
-      project.run("kubectl --namespace greeter get lease greeter --output jsonpath='{.spec.holderIdentity}'");
-    await eventually('it leads', async () => (await holder().catch(() => '')) !== '');
-    operator.kill('SIGTERM');
-    expect((await operator).exitCode).toBe(0);
-    expect(await holder()).toBe('');
     operator = undefined;
+  });
+});
+
+/** Writes a kubeconfig for a user. */
+async function runAs(user: string): Promise<void> {
+  const admin = JSON.parse(await project.run('kubectl config view --raw --output json'));
+  admin.users[0].user.as = user;
+  await project.write('service-account.kubeconfig', JSON.stringify(admin));
+}
+
+describe('the example of a website', () => {
+  const names = new Map<string, string>();
+  let isDown = false;
+  const dns = createServer((request, response) => {
+    const name = request.url?.replace('/names/', '') ?? '';
+    if (isDown) return void response.writeHead(503).end();
+    if (request.method === 'DELETE') names.delete(name);
+    else request.on('data', (body) => names.set(name, String(body)));
+    request.resume().on('end', () => response.end());
+  });
+  let operator: ReturnType<EmptyProject['start']> | undefined;
+  beforeAll(async () => {
+    dns.listen(0, '127.0.0.1');
+    await once(dns, 'listening');
+    await project.write('website.ts', websiteFile.replace('port: 8080', 'port: 0'));
+    await project.run('node website.ts crds | kubectl apply --filename -');
+    await project.run('node website.ts role | kubectl apply --filename -');
+    const lease = JSON.stringify({ rules: leasePermissions, metadata: { name: 'websites' } });
+    const role = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', ...JSON.parse(lease) };
+    await apply(role);
+    await project.run('kubectl create clusterrolebinding websites --clusterrole=websites --user=websites');
+    await project.run('kubectl create rolebinding websites --role=websites --user=websites');
+    await runAs('websites');
+    operator = project.start('node', ['website.ts'], { KUBECONFIG: 'service-account.kubeconfig' });
+  });
+  afterAll(async () => {
+    operator?.kill('SIGKILL');
+    await operator;
+    dns.close();
+  });
+
+  const apply = (object: object) => project.run(`kubectl apply --filename - <<'END'\n${JSON.stringify(object)}\nEND`);
+  const apiVersion = 'sites.example.com/v1';
+  const websiteOf = (name: string) => ({
+    ...{ apiVersion, kind: 'Website', metadata: { name } },
+    spec: { class: 'small', host: `${name}.example.com`, page: '<h1>Hello</h1>', replicas: 2 },
+  });
+  const reasonIs = (name: string, reason: string) =>
+    project.run(`kubectl wait --for=jsonpath='{.status.conditions[0].reason}'=${reason} website/${name} --timeout=60s`);
+
+  test('waits for the class, writes four children, and serves when they are ready', async () => {
+    await apply(websiteOf('shop'));
+    await reasonIs('shop', 'ClassMissing');
+    const dnsUrl = `http://127.0.0.1:${(dns.address() as AddressInfo).port}`;
+    await apply({ apiVersion, kind: 'WebsiteClass', metadata: { name: 'small' }, spec: { image: 'nginx:1', dnsUrl } });
+    await reasonIs('shop', 'Starting');
+    expect(await project.run('kubectl get configmap,service,ingress,deployment shop --output name')).toBe(
+      ['configmap/shop', 'service/shop', 'ingress.networking.k8s.io/shop', 'deployment.apps/shop'].join('\n'),
+    );
+    expect(names.get('shop.example.com')).toBe(JSON.stringify({ service: 'shop.default' }));
+    // Nothing runs pods here.
+    await project.run(`kubectl patch website shop --type=merge --patch '{"spec":{"replicas":0}}'`);
+    await reasonIs('shop', 'Serving');
+    expect(
+      await project.run("kubectl get website shop --output jsonpath='{.status.url} {.status.readyReplicas}'"),
+    ).toBe('http://shop.example.com 0');
+  });
+
+  test('reports a taken name, and a refusal', async () => {
+    await project.run('kubectl create configmap taken --from-literal=text=mine');
+    await apply(websiteOf('taken'));
+    await reasonIs('taken', 'NameTaken');
+    await project.run('kubectl delete configmap taken');
+    await reasonIs('taken', 'Starting');
+    await apply({ ...websiteOf('refused'), spec: { ...websiteOf('refused').spec, host: 'a..b' } });
+    await reasonIs('refused', 'Refused');
+  });
+
+  test('keeps a deleted website until its name is removed', async () => {
+    isDown = true;
+    await project.run('kubectl delete website shop --wait=false');
+    await reasonIs('shop', 'DnsFailed');
+    expect(names.has('shop.example.com')).toBe(true);
+    isDown = false;
+    await project.run('kubectl wait --for=delete website/shop --timeout=60s');
+    expect(names.has('shop.example.com')).toBe(false);
   });
 });
 
@@ -224,8 +310,8 @@ describe("the guide's image", () => {
       if (instruction === 'COPY') for (const file of files) await image.write(file, await project.read(file));
       if (instruction !== 'RUN') continue;
       // `npm ci` asks the registry, so only check that the lock file has what it installs.
-      expect(value).toBe('npm ci --omit=dev');
-      await image.run('npm ls --omit=dev --package-lock-only');
+      expect(value).toBe('npm ci --omit=dev --omit=optional');
+      await image.run('npm ls --omit=dev --omit=optional --package-lock-only');
       await symlink(join(project.folder, 'node_modules'), join(image.folder, 'node_modules'));
     }
     const entry: string[] = JSON.parse(

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeBlocks } from '../../../testkit/markdown.ts';
 
-const pageOf = (name: string) => readFileSync(join(import.meta.dirname, '../../../docs', `${name}.md`), 'utf8');
+const repository = join(import.meta.dirname, '../../..');
+const pageOf = (name: string) => readFileSync(join(repository, 'docs', `${name}.md`), 'utf8');
 const guide = pageOf('writing-an-operator');
 const blocks = codeBlocks(guide);
 const inLanguage = (wanted: string, of = blocks): readonly string[] =>
@@ -12,86 +13,75 @@ const [
   greeter = '',
   secondChild = '',
   rolledOut = '',
-  byName = '',
   references = '',
   pods = '',
   finalizer = '',
-  names = '',
+  metrics = '',
   election = '',
-  guarded = '',
 ] = inLanguage('ts');
-
+const [byHand = ''] = inLanguage('ts', codeBlocks(pageOf('lower-layer')));
 const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
-const [, validations = ''] = /`(validations: \[.*\}\])`/.exec(guide) ?? [];
-/** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
-const withSecondChild = greeter
-  .replace(/^ {4}return reporter\.reconcile[\s\S]*?^ {4}\}\);\n/m, () => secondChild)
-  .replace('import { ConfigMap }', 'import { ConfigMap, Service }')
-  .replace('owns: [ConfigMap]', 'owns: [ConfigMap, Service]')
-  .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.String() })')
-  .replace(/^ {2}printerColumns/m, (line) => `  ${validations},\n${line}`)
-  .replace(/^ {2}const configMaps .*\n/m, (line) => `${line}  const services = manager.informer(Service).store;\n`);
+/** What stands in backticks in the text, and begins so. */
+const inText = (begin: string): string =>
+  new RegExp(`\`(${begin}[\\s\\S]*?)\`(?:\\.|,|:|$)`, 'm').exec(guide)?.[1] ?? '';
 
-/** The reconcile with a finalizer replaces the greeter's, and has the reason that the text gives. */
-const [, phoneBookDown = ''] = /`(PhoneBookDown: \{.*?\})`/.exec(guide) ?? [];
-const withFinalizer = greeter
-  .replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer)
-  .replace(/^ {2}NameTaken: .*\n/m, (line) => `${line}  ${phoneBookDown},\n`);
-/** The key in the status, which the text declares. */
-const [, namesOfStatus = ''] = /`(names: .*?)`/.exec(guide) ?? [];
-const withNames = `${greeter.replace('status: Type.Object({})', () => `status: Type.Object({ ${namesOfStatus} })`)}
-export async function noted(greeting: runtime.ObjectOf<typeof Greeting>, who: string, client: runtime.Client) {
-${names}  return current;
-}
+/** The greeter with another `owns` and `reconcile`, as the guide says, with what it imports from the root. */
+const withMembers = (members: string, imports: readonly string[] = []): string =>
+  greeter
+    .replace(/^ {2}reconcile: [\s\S]*?^ {2}\},\n/m, () => members)
+    .replace(/^ {2}owns: .*\n/m, (line) => (members.includes('  owns:') ? '' : line))
+    .replace('import {', `import { ${imports.map((name) => `${name}, `).join('')}`);
+const withReason = (text: string, reason: string): string =>
+  text.replace(/^ {4}Written: .*\n/m, (line) => `${line}    ${inText(reason)},\n`);
+
+const withSecondChild = withMembers(secondChild, ['child'])
+  .replace('import { ConfigMap }', 'import { ConfigMap, Service }')
+  .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.String() })')
+  .replace(/^ {2}printerColumns/m, (line) => `  ${inText('validations: ')},\n${line}`);
+const withReferences = withReason(withMembers(references), 'SourceMissing: ').replace(
+  'spec: Type.Object({',
+  () => `spec: Type.Object({ ${inText('from: ')},`,
+);
+const withPods = `import { keyOf } from '@echoperator/runtime';
+import type { Delta } from '@echoperator/runtime/cache';
+import { cache } from '@echoperator/runtime/controller';
+import { Pod } from '@echoperator/runtime/kinds';
+${pods}
+export const names = [pods.kind.kind, ...caches.map(({ kind }) => kind.kind)];
 `;
-/** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
-const [electionImports = '', ...electionStatements] = election.split('\n\n');
-/** Port 0 is any free port: the machine may use the guide's. */
-const electionSetup = electionStatements.join('\n\n').replace('port: 8080', 'port: 0');
-const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionSetup)}`;
-/** The watch by name replaces `owns`. */
-const withWatchByName = greeter.replace('owns: [ConfigMap],', () => byName.trim());
-/** The watch of a ConfigMap that the spec names, which the text adds. */
-const [, configMapRef = ''] = /`(configMapRef: .*?)`/.exec(guide) ?? [];
-const withReferences = greeter
-  .replace('spec: Type.Object({', () => `spec: Type.Object({ ${configMapRef},`)
-  .replace(/^ {2}manager\.controller/m, (line) => `${references}\n${line}`)
-  .replace('owns: [ConfigMap]', 'owns: [ConfigMap], watches: [references]');
-const phoneBook = `declare const phoneBook: {
+const withFinalizer = `${withReason(withMembers(finalizer, ['cleanedUp']), 'PhoneBookDown: ')}
+declare class PhoneBookError extends Error {}
+declare const phoneBook: {
   add(uid: string, who: string, signal: AbortSignal): Promise<void>;
   remove(uid: string, signal: AbortSignal): Promise<void>;
 };
 `;
+const withMetrics = `import { Counter } from 'prom-client';
+${withMembers(metrics)}`;
+/** Port 0 is any free port: the machine may use the guide's. */
+const withElection = greeter.replace(/await runOperator.*$/m, () => election.trim().replace('port: 8080', 'port: 0'));
 const withRolledOut = `import type { Deployment } from '@echoperator/runtime/kinds';
 ${rolledOut}`;
-const withPods = `import * as runtime from '@echoperator/runtime';
-import { Pod } from '@echoperator/runtime/kinds';
-${pods}
-export { pods };
-`;
-const withFence = `import type { Operator } from '@echoperator/runtime';
-declare const { elector, signal, metadata }: Pick<Operator, 'elector'> & { signal: AbortSignal; metadata: { uid: string } };
-${phoneBook}
-${guarded}
-`;
 
-/** What docs/writing-an-operator.md and docs/testing.md show, as files: a part is where the reader would put it. */
+/** What docs/writing-an-operator.md, docs/lower-layer.md and docs/testing.md show, as files: a part is where the reader would put it. */
 export const guideFiles: Readonly<Record<string, string>> = {
   'greeter.ts': greeter,
   'greeter-with-second-child.ts': withSecondChild,
-  'greeter-with-finalizer.ts': withFinalizer + phoneBook,
-  'greeter-with-names.ts': withNames,
-  'greeter-with-election.ts': withElection,
   'rolled-out.ts': withRolledOut,
-  'greeter-by-name.ts': withWatchByName,
   'greeter-with-references.ts': withReferences,
   'pods.ts': withPods,
-  'fence.ts': withFence,
+  'greeter-with-finalizer.ts': withFinalizer,
+  'greeter-with-metrics.ts': withMetrics,
+  'greeter-with-election.ts': withElection,
+  'greeter-by-hand.ts': byHand,
   'testing.ts': testing,
   'perturb.ts': perturbation,
   'mutate.ts': mutation,
 };
+
+/** The example of a whole operator. */
+export const websiteFile = readFileSync(join(repository, 'examples/website/website.ts'), 'utf8');
 
 /** The guide's tsconfig.json. */
 export const [guideTsconfig = ''] = inLanguage('json');

@@ -1,5 +1,5 @@
 import { codeBlocks } from '../../../testkit/markdown.ts';
-import { guideFiles } from './guide.ts';
+import { guideFiles, websiteFile } from './guide.ts';
 import { installCommands, prepared } from './prepared.ts';
 import type { EmptyProject } from './project.ts';
 
@@ -17,6 +17,7 @@ requeueAfter('a minute');
 export async function typeCheckGuide(project: EmptyProject, options: object): Promise<string> {
   await project.run((await installCommands(prepared().tarball)).types);
   for (const [name, text] of Object.entries(guideFiles)) await project.write(name, text);
+  await project.write('website.ts', websiteFile);
   await project.write('wrong.ts', misuse);
   const readme = await project.read('node_modules/@echoperator/runtime/README.md');
   for (const { language, text } of codeBlocks(readme)) if (language === 'ts') await project.write('readme.ts', text);
