@@ -128,6 +128,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
+  nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],

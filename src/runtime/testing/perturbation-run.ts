@@ -392,14 +392,14 @@ export class Run {
   }
 
   async #startOperator(world: ScenarioWorld): Promise<RunningOperator> {
-    const { connection, log } = this.#options;
+    const { connection, operatorConnection = connection, log } = this.#options;
     const number = this.#operators.length + 1;
     const observing = (observe: (operator: RunningOperator) => void): void => {
       const operator = this.#operators[number - 1];
       if (operator !== undefined) observe(operator);
     };
     const proxy = await FaultProxy.start({
-      upstream: connection,
+      upstream: operatorConnection,
       observer: {
         request: (request, clientPort) => observing((operator) => this.#onRequest(request, operator, clientPort)),
         response: (request, response) => observing((operator) => this.#onResponse(request, response, operator)),

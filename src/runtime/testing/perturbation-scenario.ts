@@ -93,6 +93,8 @@ export interface Scenario {
 export interface PerturbOptions {
   /** A connection to the API server with administrator permissions. */
   readonly connection: Connection;
+  /** The operator's connection, for example with no more permissions than it needs. Default: `connection`. */
+  readonly operatorConnection?: Connection;
   readonly scenarios: readonly Scenario[];
   /** The operator's log. */
   readonly log: Logger;
