@@ -1,4 +1,7 @@
+import { cutText, groupOf } from '../runtime/client/index.ts';
 import { controllerOf, type Kind, type KubeObject } from '../runtime/index.ts';
+
+type OwnerReference = NonNullable<KubeObject['metadata']['ownerReferences']>[number];
 
 /**
  * What every controller reads of an object that it may not own. Its size has a limit, that of the whole metadata only the API server's: anybody
@@ -19,9 +22,15 @@ export function identityOf(metadata: KubeObject['metadata'], labels: readonly st
     ...(generation !== undefined && { generation }),
     ...(deletionTimestamp !== undefined && { deletionTimestamp }),
     ...(read.length > 0 && { labels: Object.fromEntries(read) }),
-    ...(controller !== undefined && { ownerReferences: [controller] }),
+    ...(controller !== undefined && { ownerReferences: [cutReference(controller)] }),
   };
 }
+
+/** The API server limits no member of a reference. No existing object has one that is cut. */
+const cutReference = ({ apiVersion, kind, name, uid, ...flags }: OwnerReference): OwnerReference => ({
+  ...{ apiVersion: cutText(apiVersion), kind: cutText(kind), name: cutText(name), uid: cutText(uid) },
+  ...flags,
+});
 
 /**
  * A transform for the informer of children: of an object that no `owner` controls, it keeps the identity. There may be very many, and a
@@ -30,7 +39,8 @@ export function identityOf(metadata: KubeObject['metadata'], labels: readonly st
 export const keepChildrenOf =
   (owner: Kind) =>
   <T extends KubeObject>(object: T): T => {
-    if (controllerOf(object)?.kind === owner.kind) return object;
+    const { kind, apiVersion = '' } = controllerOf(object) ?? {};
+    if (kind === owner.kind && groupOf(apiVersion) === owner.group) return object;
     const identity: KubeObject = { metadata: identityOf(object.metadata) };
     // In the built-in kinds that have owners, every field except the metadata is optional.
     return identity as T;

@@ -191,8 +191,7 @@ export function keepReadFields(pod: Pod): Pod {
       ...(status?.initContainerStatuses && { initContainerStatuses: status.initContainerStatuses.map(withoutState) }),
       ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(withoutState) }),
       ...(hasProblem && {
-        ...(status?.reason !== undefined && { reason: status.reason }),
-        ...(status?.message !== undefined && { message: status.message }),
+        ...(status && cutTexts(status)),
         ...(status?.initContainerStatuses && { initContainerStatuses: status.initContainerStatuses.map(withState) }),
         ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(withState) }),
       }),
@@ -210,7 +209,19 @@ const withoutState = ({ name, restartCount, ready }: ContainerStatus): Container
 
 const withState = (container: ContainerStatus): ContainerStatus => ({
   ...withoutState(container),
-  image: container.image,
-  ...(container.state && { state: container.state }),
-  ...(container.lastState && { lastState: container.lastState }),
+  image: cutText(container.image),
+  ...(container.state && { state: cutState(container.state) }),
+  ...(container.lastState && { lastState: cutState(container.lastState) }),
+});
+
+/** A message may contain a name of an image that is as long as a request may be. */
+const cutState = ({ waiting, running, terminated }: ContainerState): ContainerState => ({
+  ...(running && { running }),
+  ...(waiting && { waiting: cutTexts(waiting) }),
+  ...(terminated && { terminated: { ...cutTexts(terminated), exitCode: terminated.exitCode } }),
+});
+
+const cutTexts = ({ reason, message }: { readonly reason?: string; readonly message?: string }) => ({
+  ...(reason !== undefined && { reason: cutText(reason) }),
+  ...(message !== undefined && { message: cutText(message) }),
 });

@@ -4,7 +4,7 @@ import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts'
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { identityOf } from '../cached-fields.ts';
-import { type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
+import { bookStoreUidLabel, type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimNamePattern = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -16,19 +16,38 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 }
 
 /** Those by which a BookStore finds the claims that its StatefulSet created. */
-const readLabels = ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/component'];
+const readLabels = [
+  'app.kubernetes.io/name',
+  'app.kubernetes.io/instance',
+  'app.kubernetes.io/component',
+  bookStoreUidLabel,
+];
 
 /** Keeps only the fields that a controller reads: of a claim without the name of a StatefulSet's, the identity. */
 export function keepReadFields(claim: PersistentVolumeClaim): PersistentVolumeClaim {
   const { metadata, spec, status } = claim;
   if (statefulSetOfClaim(claim) === undefined) return { metadata: identityOf(metadata) };
-  const { resources } = spec ?? {};
+  const { resources, storageClassName, volumeName } = spec ?? {};
+  const { phase, capacity, conditions, allocatedResourceStatuses } = status ?? {};
   return {
     metadata: identityOf(metadata, readLabels),
-    ...(resources && { spec: { resources } }),
-    ...(status && { status }),
+    spec: {
+      ...(resources?.requests && { resources: { requests: storageOf(resources.requests) } }),
+      ...(storageClassName !== undefined && { storageClassName }),
+      ...(volumeName !== undefined && { volumeName }),
+    },
+    status: {
+      ...(phase !== undefined && { phase }),
+      ...(capacity && { capacity: storageOf(capacity) }),
+      ...(allocatedResourceStatuses && { allocatedResourceStatuses: storageOf(allocatedResourceStatuses) }),
+      ...(conditions && { conditions }),
+    },
   };
 }
+
+/** A claim may ask for any number of other resources. */
+const storageOf = ({ storage }: Readonly<Record<string, string>>): Record<string, string> =>
+  storage === undefined ? {} : { storage };
 
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimNamePattern.exec(metadata.name)?.[2]);
@@ -52,13 +71,13 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
-/** All claims that have the names of a BookStore's StatefulSet, as the API server has them, whoever created them. */
+/** All claims that have the names of a BookStore's StatefulSet, from the API server, with the fields that are read, whoever created them. */
 export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
   const claims: PersistentVolumeClaim[] = [];
   // A list, because there may be any number of replicas.
   for await (const { items } of listPages(client, PersistentVolumeClaim, { namespace })) {
-    claims.push(...items.filter((claim) => statefulSetOfClaim(claim)?.name === name));
+    claims.push(...items.filter((claim) => statefulSetOfClaim(claim)?.name === name).map(keepReadFields));
   }
   return claims;
 }

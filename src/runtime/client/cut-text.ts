@@ -5,12 +5,13 @@ const maxLength = 4096;
  * Cuts an external text (a message of the API server, a database or another system) to about 4 kB, and says how long it was. Call it where
  * the text enters, before a pattern, a log line or a condition gets it.
  *
- * The result is well-formed: a surrogate without its pair would be stored as another character, and differ from the desired text for ever.
+ * The result is well-formed: a surrogate without its pair would be stored as another character, and differ from the desired text for ever. And it
+ * is a copy: a part of a text would keep the whole text in memory.
  */
 export const cutText = (text: string): string =>
   text.length <= maxLength
     ? text.toWellFormed()
-    : `${text.slice(0, maxLength).toWellFormed()} … (${text.length} characters)`;
+    : `${Buffer.from(text.slice(0, maxLength)).toString()} … (${text.length} characters)`;
 
 /** An external text as JSON, for an error message. It is cut before it is quoted. */
 export const quoteText = (text: string): string => JSON.stringify(cutText(text));

@@ -28,6 +28,19 @@ test('of the owner references the cache keeps that of the controller, which tell
   expect(kept.metadata.ownerReferences).toEqual([controller]);
 });
 
+test('a reference whose members no object can have is cut, and still says that there is a controller', () => {
+  const text = 'x'.repeat(1_000_000);
+  const controller = { apiVersion: `${text}/v1`, kind: text, name: text, uid: text, controller: true };
+  const kept = keep({ ...job, metadata: { ...metadata, ownerReferences: [controller] } });
+  expect(kept.metadata.ownerReferences).toMatchObject([{ controller: true }]);
+  expect(JSON.stringify(kept).length).toBeLessThan(20_000);
+});
+
+test('an object of the same name of a kind of another group is no owner', () => {
+  const controller = { apiVersion: 'other.example.com/v1', kind: Echo.kind, name: 'x', uid: 'uid-x', controller: true };
+  expect(keep({ ...job, metadata: { ...metadata, ownerReferences: [controller] } })).not.toHaveProperty('spec');
+});
+
 test('a child is kept whole', () => {
   const controller = controllerReference(Echo, { metadata: { ...metadata, name: 'hello', uid: 'uid-hello' } });
   const child = { ...job, metadata: { ...metadata, ownerReferences: [controller] } };
@@ -36,8 +49,10 @@ test('a child is kept whole', () => {
 
 test('of a claim the cache keeps what is read, and the identity if no StatefulSet of a BookStore has its name', () => {
   const labels = { ...metadata.labels, 'app.kubernetes.io/name': 'bookstore' };
-  const spec = { resources: { requests: { storage: '1Gi' } } };
-  const claim: PersistentVolumeClaim = { metadata: { ...metadata, labels }, spec: { ...spec, volumeName: 'v' } };
+  const spec = { resources: { requests: { storage: '1Gi' } }, storageClassName: 'fast', volumeName: 'v' };
+  const resources = { requests: { ...spec.resources.requests, ...metadata.labels }, limits: metadata.labels };
+  const selector = { matchLabels: metadata.labels };
+  const claim: PersistentVolumeClaim = { metadata: { ...metadata, labels }, spec: { ...spec, resources, selector } };
   expect(JSON.stringify(keepReadFields(claim)).length).toBeLessThan(500);
   expect(keepReadFields(claim)).not.toHaveProperty('spec');
   const named = { ...claim, metadata: { ...claim.metadata, name: 'data-shop-db-0' } };

@@ -265,6 +265,15 @@ test('the cache keeps only the labels that are read, and the reference of the co
   expect(JSON.stringify(metadata).length).toBeLessThan(500);
 });
 
+test('the cache keeps no text of a megabyte', () => {
+  const image = 'x'.repeat(1_000_000);
+  const state = waiting('InvalidImageName', `Failed to apply default image tag "${image}"`);
+  const lastState = terminated(1, 'Error', image);
+  expect(JSON.stringify(keepReadFields(podOf(running({ image, state, lastState })))).length).toBeLessThan(20_000);
+  const failed = { phase: 'Failed', reason: 'Evicted', message: image };
+  expect(JSON.stringify(keepReadFields(podOf(failed))).length).toBeLessThan(20_000);
+});
+
 test('a problem of a megabyte is cut', () => {
   const problem = podProblem(podOf({ phase: 'Failed', reason: 'Evicted', message: `${' '.repeat(1_000_000)}x` }));
   expect(problem?.length).toBeLessThan(5000);
