@@ -317,6 +317,6 @@ describe("the guide's image", () => {
     const entry: string[] = JSON.parse(
       guideDockerfile.find(({ instruction }) => instruction === 'ENTRYPOINT')?.value ?? '',
     );
-    expect(JSON.parse(await image.run(`${entry.join(' ')} crd`))).toMatchObject({ kind: 'CustomResourceDefinition' });
+    expect(JSON.parse(await image.run(`${entry.join(' ')} crds`))).toMatchObject({ kind: 'CustomResourceDefinition' });
   });
 });
