@@ -4,8 +4,8 @@ import { controllerOf, type Kind, type KubeObject } from '../runtime/index.ts';
 type OwnerReference = NonNullable<KubeObject['metadata']['ownerReferences']>[number];
 
 /**
- * What every controller reads of an object that it may not own. Its size has a limit, that of the whole metadata only the API server's: anybody
- * may write a megabyte of labels or owner references.
+ * Returns the metadata that a controller reads of any object, whoever owns it. The caches keep no more of an object that is not ours: anybody may
+ * write a megabyte of labels or owner references.
  *
  * @param labels the labels that are read.
  */

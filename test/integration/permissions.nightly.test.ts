@@ -49,8 +49,7 @@ afterAll(() => resources.disposeAsync());
 /** A user with just these rules. */
 async function connectAs(user: string, rules: readonly PolicyRule[]): Promise<Connection> {
   const metadata = { name: user };
-  const mutableRules = rules.map(({ apiGroups, resources, verbs }) => ({ apiGroups, resources, verbs }));
-  await cluster.client.apply(ClusterRole, { metadata, rules: mutableRules }, { force: true });
+  await cluster.client.apply(ClusterRole, { metadata, rules }, { force: true });
   const apiGroup = 'rbac.authorization.k8s.io';
   const subjects = [{ apiGroup, kind: 'User', name: user }];
   const roleRef = { apiGroup, kind: 'ClusterRole', name: user };

@@ -1,9 +1,9 @@
 import type { Pet } from '../../api/index.ts';
+import type { ChannelTls } from '../../petstore-wire/index.ts';
 import type { SetUp } from '../../runtime/controller/index.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
 import { callMetrics } from './call-metrics.ts';
 import { failureOf, outageOf } from './errors.ts';
-import type { PetOptions } from './index.ts';
 import { Inventory, Sweep } from './inventory.ts';
 import { PetStore } from './pet-store.ts';
 import { PetWriter } from './pet-writer.ts';
@@ -15,6 +15,18 @@ const probe: StorePet = { name: 'echoperator-probe', type: 'dog', birthday: '200
 /** The pause after a failed sweep, in milliseconds. */
 const sweepRetryMs = 5000;
 
+/** How to reach the pet store. */
+export interface PetStoreOptions {
+  /** `host:port`. */
+  readonly address: string;
+  /** Absent: no TLS. */
+  readonly tls: ChannelTls | undefined;
+  /** How long the store may take to answer, in milliseconds. */
+  readonly timeoutMs: number;
+  /** At each resync, one search finds the pets that others have changed or deleted in the store. */
+  readonly resyncEveryMs: number;
+}
+
 /** The pet store, as the reconciles use it. */
 export interface ConnectedPetStore extends AsyncDisposable {
   readonly writer: PetWriter;
@@ -24,7 +36,7 @@ export interface ConnectedPetStore extends AsyncDisposable {
 /** Sends nothing to the store yet. Dispose of the result after the last reconcile. */
 export function connectPetStore(
   { store: pets, log: operatorLog, registry, gate, namespaces }: SetUp<Pet>,
-  { address, tls, timeoutMs, resyncEveryMs }: Omit<PetOptions, 'workers'>,
+  { address, tls, timeoutMs, resyncEveryMs }: PetStoreOptions,
 ): ConnectedPetStore {
   const log = operatorLog.child({ controller: 'pet' });
   const system = `the pet store at ${address}`;

@@ -1,36 +1,28 @@
 /** Pet: a pet in the pet store, an external service. */
 import { Pet, petFinalizer } from '../../api/index.ts';
-import type { ChannelTls } from '../../petstore-wire/index.ts';
 import { defineController } from '../../runtime/index.ts';
+import type { PetStoreOptions } from './connect-pet-store.ts';
 import { petReasons } from './reasons.ts';
 
 /** The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the store. */
 const minWorkers = 64;
 
 /** Options of {@link petController}. */
-export interface PetOptions {
-  /** `host:port`. */
-  readonly address: string;
-  /** Absent: no TLS. */
-  readonly tls: ChannelTls | undefined;
-  /** How long the store may take to answer, in milliseconds. */
-  readonly timeoutMs: number;
+export interface PetOptions extends PetStoreOptions {
   /** How many objects are reconciled concurrently, at least. */
   readonly workers: number;
-  /** At each resync, one search finds the pets that others have changed or deleted in the store. */
-  readonly resyncEveryMs: number;
 }
 
 /** Keeps one pet in the store for each Pet, with the values of its spec: see `PetWriter`. */
-export const petController = ({ address, tls, timeoutMs, workers, resyncEveryMs }: PetOptions) =>
+export const petController = ({ workers, ...store }: PetOptions) =>
   defineController(Pet, {
     reasons: petReasons,
     workers: Math.max(workers, minWorkers),
-    resyncEveryMs,
+    resyncEveryMs: store.resyncEveryMs,
     setUp: async (operator) => {
       // gRPC costs memory, and this module is loaded even if the controller is switched off.
       const { connectPetStore } = await import('./connect-pet-store.ts');
-      return connectPetStore(operator, { address, tls, timeoutMs, resyncEveryMs });
+      return connectPetStore(operator, store);
     },
     sources: ({ sweep }) => [(enqueue, signal) => sweep.run(enqueue, signal)],
     reconcile: (_, context) => context.state.writer.apply(context),

@@ -1,5 +1,12 @@
-import { type Kind, type KubeObject, keyOf, keyString, type ObjectKey, versionedResource } from '../kind/index.ts';
-import { parseKey } from './parse-key.ts';
+import {
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type ObjectKey,
+  parseKey,
+  versionedResource,
+} from '../kind/index.ts';
 
 /** The children that one owner has asked for. */
 interface Asked {

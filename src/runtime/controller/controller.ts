@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import type { AnyInformer, Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
-import { type Kind, type KubeObject, keyString, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
+import { type Kind, type KubeObject, keyString, type ObjectKey, parseKey, requireKeyInScope } from '../kind/index.ts';
 import { differOnlyInStatus } from '../observability/field-paths.ts';
 import type {
   ControllerKeyState,
@@ -21,7 +21,6 @@ import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import { Overwrites } from './overwrites.ts';
-import { parseKey } from './parse-key.ts';
 import { type Predicate, passes } from './predicate.ts';
 import { ReconcileRequests } from './reconcile-requests.ts';
 import { isTerminal, type Result } from './result.ts';

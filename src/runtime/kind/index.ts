@@ -36,6 +36,7 @@ export {
   type ObjectKey,
   type ObjectMeta,
   type OwnerReference,
+  parseKey,
 } from './object.ts';
 export { type DesiredStatus, statusPatch } from './status-patch.ts';
 export { NotStructuralError } from './structural-schema.ts';

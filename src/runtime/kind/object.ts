@@ -66,3 +66,9 @@ export function keyOf(object: { readonly metadata: ObjectKey }): ObjectKey {
 export function keyString(key: ObjectKey): string {
   return key.namespace === undefined ? key.name : `${key.namespace}/${key.name}`;
 }
+
+/** The inverse of {@link keyString}: neither a name nor a namespace holds a slash. */
+export function parseKey(key: string): ObjectKey {
+  const slash = key.indexOf('/');
+  return slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
