@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, Echo, kindsWithFinalizer, ScheduledEcho } from './api/index.ts';
+import { BookStore, Echo, ScheduledEcho } from './api/index.ts';
 import {
   type Config,
   ConfigError,
@@ -8,33 +8,28 @@ import {
   type JsonObject,
   readConfig,
 } from './config.ts';
+import { keepReadFields as keepReadClaimFields } from './controllers/book-store/claims.ts';
+import { bookStoreController } from './controllers/book-store/index.ts';
 import { keepChildrenOf } from './controllers/cached-fields.ts';
 import { echoController } from './controllers/echo/index.ts';
-import { addDisabledController, bookStorePermissions, type PodDefaults, type PolicyRule } from './controllers/index.ts';
+import { addDisabledController, type PodDefaults } from './controllers/index.ts';
 import { petController } from './controllers/pet/index.ts';
 import { podSetController } from './controllers/pod-set/index.ts';
 import { keepReadFields } from './controllers/pods.ts';
 import { postgresWriterController } from './controllers/postgres-writer/index.ts';
 import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
-import { cache, type DefinedController, type ReportingObject } from './runtime/controller/index.ts';
-import type { Kind, Operator } from './runtime/index.ts';
-import { CronJob, Job, Pod } from './runtime/kinds/index.ts';
+import { cache, type DefinedController } from './runtime/controller/index.ts';
+import type { KubeObject, Operator } from './runtime/index.ts';
+import { CronJob, Deployment, Job, PersistentVolumeClaim, Pod, Service, StatefulSet } from './runtime/kinds/index.ts';
 
 export { controllerDisabled } from './controllers/index.ts';
 
 /** The parts of the operator that controllers use. */
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
 
-/** Closes a controller's connections to systems outside the cluster. Call it after the workers have stopped. */
-type Close = () => Promise<void>;
-
-/** How to add one of the operator's controllers. */
-export interface OperatorController {
-  /** The kind that the controller reconciles. If the controller is off, {@link addDisabledController} replaces it. */
-  readonly kind: Kind<ReportingObject>;
-  /** The RBAC rules that the controller needs. */
-  readonly permissions: readonly PolicyRule[];
-  add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
+/** One of the operator's controllers. If it is off, {@link addDisabledController} replaces it. */
+export interface OperatorController extends Pick<DefinedController, 'kind' | 'permissions' | 'finalizer'> {
+  add(operator: OperatorParts, config: Config): void;
 }
 
 /** What the caches keep of the objects that others may have created. All controllers share them. */
@@ -42,44 +37,33 @@ export const caches = [
   cache(Pod, { transform: keepReadFields }),
   cache(Job, { transform: keepChildrenOf(Echo) }),
   cache(CronJob, { transform: keepChildrenOf(ScheduledEcho) }),
+  ...[Deployment, StatefulSet, Service].map((kind) =>
+    cache<KubeObject>(kind, { transform: keepChildrenOf(BookStore) }),
+  ),
+  cache(PersistentVolumeClaim, { transform: keepReadClaimFields }),
 ];
 
-/** A controller that a definition makes. Its kind and its permissions do not depend on the settings. */
+/** A controller that depends on the settings. Its kind, its permissions and its finalizer do not. */
 function defined(define: (config: Config) => DefinedController): OperatorController {
-  const { kind, permissions } = define(readConfig({}));
+  const { kind, permissions, finalizer } = define(readConfig({}));
   return {
     kind,
     permissions,
-    add: async (operator, config) => {
+    finalizer,
+    add: (operator, config) => {
       define(config).add(operator, { ...sharedOptions(config), caches });
-      return undefined;
     },
   };
 }
 
-/**
- * All controllers. What costs memory (gRPC, pg) is imported when one starts to work.
- */
+/** All controllers. What costs memory (gRPC, pg) is imported when one starts to work. */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: defined((config) => echoController({ image: config.echoImage, podDefaults: podDefaults(config) })),
   scheduledEcho: defined((config) =>
     scheduledEchoController({ image: config.echoImage, podDefaults: podDefaults(config) }),
   ),
   podSet: defined((config) => podSetController({ image: config.podSetImage, podDefaults: podDefaults(config) })),
-  bookStore: {
-    kind: BookStore,
-    permissions: bookStorePermissions,
-    add: async ({ manager, events, applier }, config) => {
-      const { addBookStoreController } = await import('./controllers/book-store/index.ts');
-      addBookStoreController(manager, {
-        events,
-        applier,
-        podDefaults: bookStorePodDefaults(config),
-        ...sharedOptions(config),
-      });
-      return undefined;
-    },
-  },
+  bookStore: defined((config) => bookStoreController(bookStorePodDefaults(config))),
   pet: defined((config) => {
     const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
     const { numWorkers: workers, resyncSeconds } = config;
@@ -109,9 +93,11 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   }),
 };
 
+// Function declarations: the definitions above call them while this module is loaded.
 /** The defaults of a BookStore's pods. */
-export const bookStorePodDefaults = (config: Config): PodDefaults =>
-  podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
+export function bookStorePodDefaults(config: Config): PodDefaults {
+  return podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
+}
 
 /** The defaults of the pods of the other kinds. */
 export function podDefaults(
@@ -133,7 +119,6 @@ export function podDefaults(
   return { spec: spec as PodDefaults['spec'], container: container as PodDefaults['container'] };
 }
 
-// A function declaration: the definitions above call it while this module is loaded.
 function isPresent<T extends JsonObject>(object: T | undefined): object is T {
   return object !== undefined && Object.keys(object).length > 0;
 }
@@ -194,25 +179,17 @@ export const disabledKinds = (config: Pick<Config, 'controllers'>): ReadonlyMap<
 
 const settingOf = (name: ControllerName): string => `controllers.${name}.enabled`;
 
-/**
- * Adds the enabled controllers, and the replacements of disabled ones. Returns a function that closes their
- * connections.
- */
-export async function addControllers(operator: OperatorParts, config: Config): Promise<Close> {
-  const closes: Close[] = [];
+/** Adds the enabled controllers, and the replacements of disabled ones. */
+export function addControllers(operator: OperatorParts, config: Config): void {
+  const { manager, events } = operator;
   for (const name of controllerNames) {
-    const { kind, add } = controllers[name];
+    const controller = controllers[name];
     if (config.controllers.includes(name)) {
-      const close = await add(operator, config);
-      if (close !== undefined) closes.push(close);
-    } else {
-      const finalizer = kindsWithFinalizer.find((each) => each.kind === kind)?.finalizer;
-      const { manager, events } = operator;
-      const setting = settingOf(name);
-      addDisabledController(manager, kind, { events, namespaces: config.watchNamespaces, setting, finalizer });
+      controller.add(operator, config);
+      continue;
     }
+    const { kind, finalizer } = controller;
+    const setting = settingOf(name);
+    addDisabledController(manager, kind, { events, namespaces: config.watchNamespaces, setting, finalizer });
   }
-  return async () => {
-    await Promise.all(closes.map((close) => close()));
-  };
 }

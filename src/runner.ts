@@ -73,7 +73,7 @@ async function runOperator(
     observer: explaining?.recorder,
   });
   explaining?.setOperator(operator);
-  const closeConnections = await addControllers(operator, config);
+  addControllers(operator, config);
 
   const liveness = new Liveness(operator.manager);
   const servers = await listen(config, operator, liveness);
@@ -83,7 +83,6 @@ async function runOperator(
   void operator.manager.synced.then(() => setTimeout(collectGarbage, collectAfterMs).unref());
   try {
     await operator.run(signal);
-    await closeConnections();
   } finally {
     liveness.stop();
     await Promise.all(servers.map((server) => server.close()));

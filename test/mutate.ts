@@ -35,13 +35,12 @@ async function run(folder: string): Promise<MutateReport> {
   const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
   const connection = await kubeconfigConnection(kubeconfigPath);
   const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
-  const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   resources.defer(async () => {
     stop.abort();
     await running;
-    await closeConnections();
   });
   await eventually('the operator is ready', async () => operator.readiness().ready);
   const report = await mutate({

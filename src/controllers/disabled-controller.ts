@@ -1,17 +1,17 @@
-import type { ReportingObject } from '../runtime/controller/index.ts';
+import { allow, type ReportingObject } from '../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
+  type EventRecorder,
   findCondition,
   type Kind,
   keyString,
   type Manager,
   OutcomeReporter,
+  type PolicyRule,
   predicates,
   requeueAfter,
 } from '../runtime/index.ts';
-import { type ControllerSettings, scopeOf } from './controller-settings.ts';
-import { allow, type PolicyRule } from './permissions.ts';
 
 /** The reason of `Ready` of an object whose controller is disabled. */
 export const controllerDisabled = 'ControllerDisabled';
@@ -35,15 +35,22 @@ export const disabledReasons = defineReasons({
 export function addDisabledController(
   manager: Manager,
   kind: Kind<ReportingObject>,
-  options: Pick<ControllerSettings, 'events' | 'namespaces'> & {
+  options: {
+    readonly events: EventRecorder;
+    /** Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
     /** The setting that enables the controller: `controllers.pet.enabled`. */
     readonly setting: string;
     /** The finalizer that only the disabled controller removes. */
     readonly finalizer?: string | undefined;
   },
 ): void {
-  const { events } = options;
-  const objects = manager.informer(kind, { optional: true, delaysStart: false, ...scopeOf(options) }).store;
+  const { events, namespaces } = options;
+  const objects = manager.informer(kind, {
+    optional: true,
+    delaysStart: false,
+    ...(namespaces && { namespaces }),
+  }).store;
   // `status.observedGeneration` belongs to the status that the kind's own controller has written.
   const reporter = new OutcomeReporter({ kind, reasons: disabledReasons, events, keepsObservedGeneration: true });
   const reports = new OverwrittenReports();

@@ -1,9 +1,7 @@
-import type { InformerOptions } from '../runtime/cache/index.ts';
 import { cutText } from '../runtime/client/index.ts';
 import type { Predicate } from '../runtime/index.ts';
 import type { Pod } from '../runtime/kinds/index.ts';
 import { identityOf } from './cached-fields.ts';
-import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 
 type PodStatus = NonNullable<Pod['status']>;
 type PodCondition = NonNullable<PodStatus['conditions']>[number];
@@ -148,15 +146,6 @@ export const isReady = (pod: Pod): boolean => readyCondition(pod)?.status === 'T
 
 /** The cost of deleting a pod: when a PodSet scales down, the pods with the lowest cost are deleted first (KEP-2255). */
 export const deletionCostAnnotation = 'controller.kubernetes.io/pod-deletion-cost';
-
-/**
- * The options of the informer of pods. All controllers share this informer, so all must use the same options. Its cache holds
- * every pod in scope, so it keeps only the fields that the controllers read.
- */
-export const podInformer = (settings: Pick<ControllerSettings, 'namespaces'>): InformerOptions<Pod> => ({
-  ...scopeOf(settings),
-  transform: keepReadFields,
-});
 
 /** The label that contains a hash of the template that a PodSet created the pod from. */
 export const templateHashLabel = 'app.example.com/template-hash';

@@ -69,14 +69,14 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'BookStore: the claims are not deleted',
     file: 'controllers/book-store/reclaim.ts',
-    find: 'deletesClaims ? deleteData(bookStore, options) : Promise.resolve(cleanedUp)',
-    replace: 'Promise.resolve(cleanedUp)',
+    find: 'if (!(await stillDeletesData(client, bookStore))) return cleanedUp;',
+    replace: 'if (client !== undefined) return cleanedUp;',
     plans: { perturb: ['book-store/delete write 1 unsent'] },
   },
   {
     name: 'BookStore: the deletion does not wait for the StatefulSet',
     file: 'controllers/book-store/reclaim.ts',
-    find: 'return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);',
+    find: "return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };",
     replace: 'return cleanedUp;',
     plans: { perturb: ['book-store/delete write 1 unsent'] },
   },
@@ -90,8 +90,8 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'BookStore: a changed Deployment is not noticed',
     file: 'controllers/book-store/index.ts',
-    find: 'watchesByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),',
-    replace: '',
+    find: 'owns: [Deployment, ',
+    replace: 'owns: [{ kind: Deployment, predicate: () => false }, ',
     plans: { perturb: ['book-store/deployment-edited write 1 unsent'] },
   },
   {
@@ -103,9 +103,9 @@ export const kindBugs: readonly SeededBug[] = [
   },
   {
     name: 'BookStore: the finalizer of an earlier policy stays',
-    file: 'controllers/book-store/reclaim.ts',
-    find: 'await removeFinalizer(client, BookStore, bookStore, bookStoreFinalizer);',
-    replace: 'bookStore;',
+    file: 'controllers/book-store/index.ts',
+    find: 'isNeeded: deletesClaims,',
+    replace: 'isNeeded: (bookStore) => deletesClaims(bookStore) || bookStore.metadata.finalizers !== undefined,',
     plans: { mutate: ['BookStore/bookDB.reclaimPolicy'] },
   },
   {

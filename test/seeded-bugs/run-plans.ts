@@ -78,7 +78,7 @@ async function mutateAll(
   beginnings: readonly string[],
 ): Promise<PlansResult> {
   const operator = await connectOperator({ name: 'operator', log, connection });
-  const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   try {
@@ -96,7 +96,6 @@ async function mutateAll(
   } finally {
     stop.abort();
     await running;
-    await closeConnections();
   }
 }
 

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readConfig } from '../../src/config.ts';
-import { bookStoreConditions, bookStoreReasons, volumeReasons } from '../../src/controllers/book-store/status.ts';
+import { bookStoreController } from '../../src/controllers/book-store/index.ts';
+import { bookStoreConditions, volumeReasons } from '../../src/controllers/book-store/status.ts';
 import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
 import { echoController } from '../../src/controllers/echo/index.ts';
 import { petController } from '../../src/controllers/pet/index.ts';
@@ -28,8 +29,13 @@ const moreUrgentThanGrowth: readonly string[] = [
   'ResizeRefused',
 ] satisfies readonly (keyof typeof volumeReasons)[];
 
+/** The settings of controllers. The reasons do not depend on them. */
+const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
+const settings = readConfig({});
+const noDatabase = { settings: { ...settings.psql, host: '' }, workers: 1, resyncEveryMs: 1 };
+
 const bookStoreRows: Rows = Object.fromEntries(
-  Object.entries(bookStoreReasons).map(([reason, row]) => [
+  Object.entries(bookStoreController(noPod.podDefaults).reasons).map(([reason, row]) => [
     reason,
     {
       ...row,
@@ -38,11 +44,6 @@ const bookStoreRows: Rows = Object.fromEntries(
     },
   ]),
 );
-
-/** The settings of controllers. The reasons do not depend on them. */
-const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
-const settings = readConfig({});
-const noDatabase = { settings: { ...settings.psql, host: '' }, workers: 1, resyncEveryMs: 1 };
 
 const petRows: Reasons = petController({
   address: '',

@@ -1,20 +1,13 @@
 import type { BookStore } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import {
-  builtInKind,
-  type Client,
-  deleteIfPresent,
-  isControlledBy,
-  keyOf,
-  type Manifest,
-  type ReadonlyStore,
-} from '../../runtime/index.ts';
+import type { Child } from '../../runtime/controller/index.ts';
+import { builtInKind, type Client } from '../../runtime/index.ts';
 import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
-import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
+import type { BookStoreContext } from './context.ts';
 import {
   appServiceKey,
   childMetadata,
@@ -28,9 +21,11 @@ import {
 import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
-export interface AppOptions
-  extends Pick<BookStoreReconcilerOptions, 'deployments' | 'services' | 'appPods' | 'podDefaults' | 'applier'> {
-  readonly client: Client;
+export interface AppOptions {
+  readonly context: Pick<BookStoreContext, 'owned' | 'tryApply' | 'delete' | 'client'>;
+  readonly podDefaults: PodDefaults;
+  /** The pods of the app. */
+  readonly pods: readonly Pod[];
 }
 
 /**
@@ -46,10 +41,10 @@ export async function reconcileApp(
   databaseServiceTaken: ComponentOutcome | undefined,
   options: AppOptions,
 ): Promise<AppResult> {
-  const existing = findOwnDeployment(bookStore, options);
+  const { name } = deploymentKey(bookStore);
+  const existing = options.context.owned(Deployment).find(({ metadata }) => metadata.name === name);
   if (databaseServiceTaken !== undefined) {
     const { serviceName } = spec.database;
-    const { name } = deploymentKey(bookStore);
     const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore. The condition DatabaseReady says what to do`;
     return { app: { reason: databaseServiceTaken.reason, message }, deployment: existing };
   }
@@ -61,21 +56,16 @@ export async function reconcileApp(
   }
 }
 
-function findOwnDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
-  const existing = deployments.get(deploymentKey(bookStore));
-  return existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
-}
-
 async function applyApp(
   bookStore: BookStore,
   spec: SpecWithDefaults,
   existing: Deployment | undefined,
-  { applier, deployments, services, appPods, podDefaults, client }: AppOptions,
+  { context, podDefaults, pods }: AppOptions,
 ): Promise<AppResult> {
-  if (spec.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, client);
+  if (spec.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, context.client);
   const manifest = deploymentOf(bookStore, spec, podDefaults);
-  const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
-  const service = await applier.apply(Service, appServiceOf(bookStore, spec), { client, store: services });
+  const applied = await context.tryApply(Deployment, manifest);
+  const service = await context.tryApply(Service, appServiceOf(bookStore, spec));
   if (applied.type === 'nameTaken') {
     const advice = (deletion: string) => `delete it (${deletion}), or create this BookStore again under another name`;
     return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
@@ -87,12 +77,11 @@ async function applyApp(
   }
   if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
   if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
-  const app = appOutcome(bookStore, deployment, appPods(bookStore));
+  const app = appOutcome(bookStore, deployment, pods);
   if (app.reason === 'AppServing') {
-    for (const old of earlierServices(services, bookStore, spec)) {
+    for (const old of earlierServices(context.owned(Service), spec)) {
       // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it alone.
-      const { uid, resourceVersion } = old.metadata;
-      await deleteIfPresent(client, Service, keyOf(old), { uid, resourceVersion });
+      await context.delete(Service, old, { resourceVersion: old.metadata.resourceVersion });
     }
   }
   return { app, deployment };
@@ -114,15 +103,10 @@ function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable
 const replicaFailure = ({ status }: Deployment): string | undefined =>
   status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True')?.message;
 
-/** The Services that a BookStore owns but whose names its spec no longer has. */
-export const earlierServices = (
-  services: Pick<ReadonlyStore<Service>, 'byOwner'>,
-  bookStore: BookStore,
-  { app, database }: SpecWithDefaults,
-): readonly Service[] =>
-  [...services.byOwner(bookStore.metadata.uid)].filter(
+/** The Services of a BookStore whose names its spec no longer has. @param owned all Services that it controls */
+export const earlierServices = (owned: readonly Service[], { app, database }: SpecWithDefaults): readonly Service[] =>
+  owned.filter(
     (service) =>
-      isControlledBy(service, bookStore) &&
       service.metadata.deletionTimestamp === undefined &&
       service.metadata.name !== app.serviceName &&
       service.metadata.name !== database.serviceName,
@@ -163,7 +147,7 @@ export function deploymentOf(
   bookStore: BookStore,
   { app }: SpecWithDefaults,
   podDefaults: PodDefaults,
-): Manifest<Deployment> {
+): Child<Deployment> {
   const { replicas, targetPort } = app;
   return {
     metadata: {
@@ -186,7 +170,7 @@ export function deploymentOf(
 }
 
 /** The Service of the app. */
-function appServiceOf(bookStore: BookStore, { app }: SpecWithDefaults): Manifest<Service> {
+function appServiceOf(bookStore: BookStore, { app }: SpecWithDefaults): Child<Service> {
   const { port, targetPort, serviceType } = app;
   return {
     metadata: childMetadata(bookStore, appServiceKey(bookStore), 'app'),

@@ -1,9 +1,10 @@
-import { BookStore } from '../../api/index.ts';
+import type { BookStore } from '../../api/index.ts';
 import { type ApiError, groupOf, isRefusal, listPages } from '../../runtime/client/index.ts';
-import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
+import { compareQuantities } from '../../runtime/controller/index.ts';
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { identityOf } from '../cached-fields.ts';
+import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
@@ -154,8 +155,7 @@ export interface RequestPatches {
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function setClaimRequests(
-  client: Client,
-  bookStore: BookStore,
+  context: Pick<BookStoreContext, 'client' | 'isCurrent'>,
   { size, replicas }: DatabaseSpec,
   claims: readonly PersistentVolumeClaim[],
 ): Promise<RequestPatches> {
@@ -168,7 +168,7 @@ export async function setClaimRequests(
       continue;
     }
     try {
-      const response = await setRequest(client, bookStore, claim, size);
+      const response = await setRequest(context, claim, size);
       patched.push(response ?? claim);
       if (response === undefined) isBookStoreStale = true;
       else if (compareQuantities(requestOf(response), size) !== 0) refusals.push({ claim: response });
@@ -189,13 +189,12 @@ export async function setClaimRequests(
 
 /** Returns the claim as the API server stored it. Undefined if the cached BookStore is stale. */
 async function setRequest(
-  client: Client,
-  bookStore: BookStore,
+  { client, isCurrent }: Pick<BookStoreContext, 'client' | 'isCurrent'>,
   claim: PersistentVolumeClaim,
   size: string,
 ): Promise<PersistentVolumeClaim | undefined> {
   // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
-  if (!(await isCurrent(client, BookStore, bookStore))) return undefined;
+  if (!(await isCurrent())) return undefined;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });

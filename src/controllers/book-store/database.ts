@@ -1,12 +1,12 @@
 import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import { type Client, controllerOf, isControlledBy, type Manifest } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import type { Child } from '../../runtime/controller/index.ts';
+import { controllerOf, isControlledBy } from '../../runtime/index.ts';
+import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
-import type { BookStoreReconcilerOptions } from './book-store-reconciler.ts';
 import {
   claimsWithinReplicas,
   growthOf,
@@ -16,6 +16,7 @@ import {
   podNameOf,
   setClaimRequests,
 } from './claims.ts';
+import type { BookStoreContext } from './context.ts';
 import {
   bookStoreUidLabel,
   childMetadata,
@@ -30,22 +31,14 @@ import {
   volumeName,
 } from './desired.ts';
 import { restartPodsForFileSystemResize } from './restart.ts';
-import {
-  type ComponentOutcome,
-  type DatabaseResult,
-  kubectlCommand,
-  nameTakenOutcome,
-  type RecordEvent,
-  rolloutOf,
-} from './status.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
-export interface DatabaseOptions
-  extends Pick<BookStoreReconcilerOptions, 'statefulSets' | 'services' | 'pods' | 'podDefaults' | 'applier'> {
-  readonly client: Client;
+export interface DatabaseOptions {
+  readonly context: Pick<BookStoreContext, 'get' | 'owned' | 'tryApply' | 'isCurrent' | 'event' | 'client'>;
+  readonly podDefaults: PodDefaults;
   readonly allClaims: readonly PersistentVolumeClaim[];
-  readonly recordEvent: RecordEvent;
 }
 
 /** The outcome of the Service. Empty if the Service matches the spec. */
@@ -67,7 +60,7 @@ export async function reconcileDatabase(
   options: DatabaseOptions,
 ): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
   const service = await applyService(bookStore, spec, options);
-  const existing = options.statefulSets.get(statefulSetKey(bookStore));
+  const existing = options.context.get(StatefulSet, statefulSetKey(bookStore));
   const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
   const claims = claimsWithinReplicas(options.allClaims, spec.database.replicas);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
@@ -93,10 +86,10 @@ export async function reconcileDatabase(
 async function applyService(
   bookStore: BookStore,
   spec: SpecWithDefaults,
-  { applier, services, client }: DatabaseOptions,
+  { context }: DatabaseOptions,
 ): Promise<ServiceResult> {
   try {
-    const applied = await applier.apply(Service, databaseServiceOf(bookStore, spec), { client, store: services });
+    const applied = await context.tryApply(Service, databaseServiceOf(bookStore, spec));
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice = (deletion: string) =>
@@ -116,7 +109,7 @@ async function createStatefulSet(
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
   // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
-  const live = claimsWithinReplicas(await listClaims(options.client, bookStore), spec.database.replicas);
+  const live = claimsWithinReplicas(await listClaims(options.context.client, bookStore), spec.database.replicas);
   const claimTaken = claimTakenOutcome(bookStore, live);
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
   const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
@@ -142,7 +135,7 @@ async function updateStatefulSet(
   if (existing.metadata.deletionTimestamp !== undefined) {
     return notChecked(bookStore, beingDeleted(StatefulSet, existing), claims);
   }
-  const patches = await setClaimRequests(options.client, bookStore, spec.database, options.allClaims);
+  const patches = await setClaimRequests(options.context, spec.database, options.allClaims);
   const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
   const update = await applyUnlessClaimDeleted(bookStore, spec, existing, claims, options);
   const { statefulSet, database, waitsFor } = update;
@@ -151,7 +144,8 @@ async function updateStatefulSet(
     patchedClaims.flatMap((claim) => growthOf(claim, spec.database.size) ?? []),
     statefulSet,
     spec.database,
-    { ...options, waitsFor },
+    options.context,
+    waitsFor,
   );
   const volume = patches.isBookStoreStale
     ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
@@ -204,9 +198,8 @@ async function applyStatefulSet(
   existing: StatefulSet | undefined,
   options: DatabaseOptions,
 ): Promise<StatefulSetOutcome> {
-  const { applier, statefulSets, podDefaults, client } = options;
-  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
-  const applied = await applier.apply(StatefulSet, manifest, { client, store: statefulSets });
+  const { context, podDefaults } = options;
+  const applied = await context.tryApply(StatefulSet, statefulSetOf(bookStore, spec, existing, podDefaults));
   if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
   if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
   return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
@@ -269,13 +262,17 @@ function withoutMoreReplicas(spec: SpecWithDefaults, statefulSet: StatefulSet): 
   return { ...spec, database: { ...database, replicas: Math.min(database.replicas, statefulSet.spec?.replicas ?? 1) } };
 }
 
-function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods }: DatabaseOptions): ComponentOutcome {
-  const { name, uid } = statefulSet.metadata;
+function databaseOutcome(
+  bookStore: BookStore,
+  statefulSet: StatefulSet,
+  { context }: DatabaseOptions,
+): ComponentOutcome {
+  const { name } = statefulSet.metadata;
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
   const readyPods = `${ready} of ${desired} pods of StatefulSet ${name} are ready`;
   if (!isComplete) {
     const detail =
-      problemAmong(pods.byOwner(uid)) ??
+      problemAmong(context.owned(Pod, statefulSet)) ??
       `${updated} have the current template (${kubectlCommand(bookStore, `describe statefulset ${name}`)})`;
     return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
   }
@@ -295,7 +292,7 @@ export function statefulSetOf(
   { database }: SpecWithDefaults,
   existing: StatefulSet | undefined,
   podDefaults: PodDefaults,
-): Manifest<StatefulSet> {
+): Child<StatefulSet> {
   const { replicas, port, dataPath, serviceName } = database;
   return {
     metadata: childMetadata(bookStore, statefulSetKey(bookStore), 'database'),
@@ -337,7 +334,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Data
 });
 
 /** The headless Service of the database. */
-function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Manifest<Service> {
+function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Child<Service> {
   const { port } = database;
   return {
     metadata: childMetadata(bookStore, databaseServiceKey(bookStore), 'database'),

@@ -1,6 +1,6 @@
-import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
+import { type BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
 import { childName, dotlessChildName, missingField } from '../../runtime/controller/index.ts';
-import { controllerReference, keyOf, type ObjectKey } from '../../runtime/index.ts';
+import { keyOf, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 
 import type { PodDefaults } from '../pod-defaults.ts';
@@ -165,10 +165,6 @@ export const appServiceKey = (bookStore: BookStore): ObjectKey => inNamespace(bo
 export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
   inNamespace(bookStore, serviceNamesOf(bookStore).database);
 
-/** The keys of both Services. Empty if a required field is missing. */
-export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
-  missingField(BookStore, bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
-
 export type Component = 'app' | 'database';
 
 /** The labels that select the pods of one component. */
@@ -185,10 +181,9 @@ export const objectLabels = (bookStore: BookStore, component: Component): Readon
 });
 
 /** The metadata of a child of one component. */
-export const childMetadata = (bookStore: BookStore, key: ObjectKey, component: Component) => ({
-  ...key,
+export const childMetadata = (bookStore: BookStore, { name }: ObjectKey, component: Component) => ({
+  name,
   labels: objectLabels(bookStore, component),
-  ownerReferences: [controllerReference(BookStore, bookStore)],
 });
 
 /**

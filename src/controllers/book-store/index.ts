@@ -1,7 +1,6 @@
 /**
- * BookStore: an app and a database whose volumes can grow. Start reading in `book-store-reconciler.ts`.
+ * BookStore: an app and a database whose volumes can grow.
  *
- * - `book-store-reconciler.ts`: one reconcile: the database, the app and the outcome of both.
  * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
  * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
  * - `claims.ts`: sets the requests of claims that must grow, and reads the progress of the growth.
@@ -9,93 +8,95 @@
  * - `volume-outcome.ts`: the condition `VolumeResizing`.
  * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
  * - `status.ts`: the reasons, and the outcome of a reconcile.
- * - `permissions.ts`: what the operator may do for this kind.
  */
-import { BookStore } from '../../api/index.ts';
-import {
-  type Applier,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type Manager,
-  predicates,
-  watches,
-  watchesByName,
-} from '../../runtime/index.ts';
+import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
+import { allow } from '../../runtime/controller/index.ts';
+import { defineController, type KubeObject, keyOf, keyString, predicates } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
-import { keepChildrenOf } from '../cached-fields.ts';
-import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
-import { affectsPodProblem, affectsPodReadiness, podInformer } from '../pods.ts';
-import { BookStoreReconciler } from './book-store-reconciler.ts';
-import { keepReadFields, statefulSetOfClaim } from './claims.ts';
-import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
+import { affectsPodProblem, affectsPodReadiness, untilOverdueMs } from '../pods.ts';
+import { refusedOutcome } from '../refusal.ts';
+import { reconcileApp } from './app.ts';
+import { claimsOfDatabase, statefulSetOfClaim } from './claims.ts';
+import { minOf, reconcileDatabase } from './database.ts';
+import { type Component, selectorLabels, specWithDefaultsOf, statefulSetKey } from './desired.ts';
+import { deleteData, deletesClaims } from './reclaim.ts';
 import { affectsRestart } from './restart.ts';
-
-/** Finds claims by the key of the StatefulSet whose pods use them. */
-const byStatefulSet = 'statefulSet';
-
-/** Finds BookStores, and pods, by the labels of a component: see {@link labelsKey}. */
-const byLabels = 'labels';
+import { bookStoreReasons, outcomeOf, volumeCondition } from './status.ts';
+import { volumesNotChecked } from './volume-outcome.ts';
 
 const components: readonly Component[] = ['app', 'database'];
 
-/** Adds the BookStore controller to a manager. */
-export function addBookStoreController(
-  manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier; readonly podDefaults: PodDefaults },
-): void {
-  const { applier, events, podDefaults, workers, resyncEveryMs } = options;
-  const scope = scopeOf(options);
-  const bookStores = manager.informer(BookStore, scope);
-  const deployments = manager.informer(Deployment, { ...scope, transform: keepChildrenOf(BookStore) });
-  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: keepChildrenOf(BookStore) });
-  const services = manager.informer(Service, { ...scope, transform: keepChildrenOf(BookStore) });
-  const claims = manager.informer(PersistentVolumeClaim, { ...scope, transform: keepReadFields });
-  claims.addIndex(byStatefulSet, (claim) => {
-    const statefulSet = statefulSetOfClaim(claim);
-    return statefulSet === undefined ? [] : [keyString(statefulSet)];
-  });
-  const pods = manager.informer(Pod, podInformer(options));
-  bookStores.addIndex(byLabels, (bookStore) =>
-    components.map((component) => labelsKey(bookStore, selectorLabels(bookStore, component))),
-  );
-  pods.addIndex(byLabels, (pod) => [labelsKey(pod, pod.metadata.labels)]);
-  const reconciler = new BookStoreReconciler({
-    bookStores: bookStores.store,
-    deployments: deployments.store,
-    statefulSets: statefulSets.store,
-    services: services.store,
-    pods: pods.store,
-    appPods: (bookStore) => pods.store.byIndex(byLabels, labelsKey(bookStore, selectorLabels(bookStore, 'app'))),
-    claimsOf: (bookStore) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(bookStore))),
-    podDefaults,
-    applier,
-    events,
-  });
-  const statefulSetWatch = watchesByName(bookStores, StatefulSet, (bookStore) => [statefulSetKey(bookStore)]);
-  manager.controller(BookStore, {
+/**
+ * Reconciles the app and the database of a BookStore with its spec.
+ *
+ * @param podDefaults the defaults of all pods. The spec can replace their security contexts.
+ */
+export const bookStoreController = (podDefaults: PodDefaults) =>
+  defineController(BookStore, {
+    reasons: bookStoreReasons,
+    owns: [Deployment, { kind: StatefulSet, deletes: true }, { kind: Service, deletes: true }],
+    // The name matters even while the operator does not apply the StatefulSet, because a claim belongs to somebody else.
+    refersTo: [{ kind: StatefulSet, keys: (bookStore) => [statefulSetKey(bookStore)] }],
+    indexes: {
+      claimsByStatefulSet: {
+        kind: PersistentVolumeClaim,
+        values: (claim) => {
+          const statefulSet = statefulSetOfClaim(claim);
+          return statefulSet === undefined ? [] : [keyString(statefulSet)];
+        },
+      },
+      bookStoresByStatefulSet: { kind: BookStore, values: (bookStore) => [keyString(statefulSetKey(bookStore))] },
+      podsByLabels: { kind: Pod, values: (pod) => [labelsKey(pod, pod.metadata.labels)] },
+      bookStoresByLabels: {
+        kind: BookStore,
+        values: (bookStore) =>
+          components.map((component) => labelsKey(bookStore, selectorLabels(bookStore, component))),
+      },
+    },
     watches: [
-      watchesByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
-      statefulSetWatch,
-      watchesByName(bookStores, Service, serviceKeys),
-      watches(PersistentVolumeClaim, (claim) => {
-        const statefulSet = statefulSetOfClaim(claim);
-        return statefulSet === undefined ? [] : statefulSetWatch.ownersOf(statefulSet).map(keyOf);
-      }),
-      watches(
-        Pod,
-        (pod) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
+      {
+        kind: PersistentVolumeClaim,
+        keys: (claim, { find }) => {
+          const statefulSet = statefulSetOfClaim(claim);
+          return statefulSet === undefined ? [] : find('bookStoresByStatefulSet', keyString(statefulSet)).map(keyOf);
+        },
+      },
+      {
+        kind: Pod,
+        keys: (pod, { find }) => find('bookStoresByLabels', labelsKey(pod, pod.metadata.labels)).map(keyOf),
         // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
-        { predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart) },
-      ),
+        predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart),
+      },
     ],
-    predicate: predicates.ignoringConditionMessages,
-    workers,
-    resyncEveryMs,
-    reconcile: (key, context) => reconciler.reconcile(key, context),
+    // Claims are read before their deletion; a pod is deleted to restart it.
+    permissions: [allow(['get', 'patch', 'delete'], PersistentVolumeClaim), allow(['get', 'delete'], Pod)],
+    reconcile: async (bookStore, context) => {
+      const { find, owned } = context;
+      const spec = specWithDefaultsOf(bookStore);
+      const named = find('claimsByStatefulSet', keyString(statefulSetKey(bookStore)));
+      const allClaims = claimsOfDatabase(named, bookStore, spec.database.replicas);
+      const database = await reconcileDatabase(bookStore, spec, { context, podDefaults, allClaims });
+      const appPods = find('podsByLabels', labelsKey(bookStore, selectorLabels(bookStore, 'app')));
+      const app = await reconcileApp(bookStore, spec, database.serviceTaken, { context, podDefaults, pods: appPods });
+      const outcome = outcomeOf(bookStore, spec, app, database);
+      const databasePods = database.statefulSet === undefined ? [] : owned(Pod, database.statefulSet);
+      const overdueMs = untilOverdueMs([...appPods, ...databasePods]);
+      return { ...outcome, requeueAfterMs: minOf(outcome.requeueAfterMs, overdueMs) };
+    },
+    failed: (error, bookStore) => {
+      if (!isRefusal(error)) return undefined;
+      const outcome = refusedOutcome(error);
+      return { ...outcome, conditions: [volumeCondition(volumesNotChecked(bookStore, outcome))] };
+    },
+    finalizer: {
+      name: bookStoreFinalizer,
+      // The policy at the time of the deletion decides.
+      isNeeded: deletesClaims,
+      cleanUp: deleteData,
+    },
   });
-}
 
 /** The index key of a component: the namespace and the labels that all of its pods have. */
 const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, string>> = {}): string =>

@@ -1,21 +1,12 @@
-import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
+import { BookStore } from '../../api/index.ts';
 import { getIfPresent } from '../../runtime/client/index.ts';
-import { type CleanedUp, removeFinalizer } from '../../runtime/controller/index.ts';
-import {
-  type Client,
-  cleanedUp,
-  controllerOf,
-  deleteIfPresent,
-  done,
-  finalizer,
-  isControlledBy,
-  keyOf,
-  type Result,
-} from '../../runtime/index.ts';
+import type { CleanedUp } from '../../runtime/controller/index.ts';
+import { type Client, cleanedUp, controllerOf, deleteIfPresent, isControlledBy, keyOf } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
 import { claimsOfDatabase, isForeign, listClaims, podNameOf } from './claims.ts';
+import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
-import { firstOf, kubectlCommand, type RecordEvent } from './status.ts';
+import { type BookStoreOutcome, firstOf, kubectlCommand } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
@@ -23,41 +14,8 @@ const statefulSetRecheckMs = 60_000;
 /** Set by the API server on an object that is deleted with `--cascade=orphan`. */
 const orphanFinalizer = 'orphan';
 
-interface ReclaimOptions {
-  readonly client: Client;
-  readonly recordEvent: RecordEvent;
-  /** Reconciles a BookStore that is not being deleted. */
-  readonly apply: (bookStore: BookStore) => Promise<Result>;
-  /** Reports that the deletion waits for the StatefulSet. Returns the result of the reconcile. */
-  readonly reportStatefulSetDeletion: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
-}
-
-/**
- * Reconciles `bookDB.reclaimPolicy`, and calls `apply` while the BookStore is not being deleted.
- *
- * The policy at the time of the deletion decides. An owner reference on a claim would fix an earlier policy, so claims have none.
- * Instead the BookStore has a finalizer while its policy is Delete.
- */
-export async function reconcileReclaimPolicy(bookStore: BookStore, options: ReclaimOptions): Promise<Result> {
-  const { client, apply } = options;
-  const deletesClaims = bookStore.spec?.bookDB?.reclaimPolicy === 'Delete';
-  const isBeingDeleted = bookStore.metadata.deletionTimestamp !== undefined;
-  const hasFinalizer = bookStore.metadata.finalizers?.includes(bookStoreFinalizer) ?? false;
-  if (deletesClaims || (isBeingDeleted && hasFinalizer)) {
-    return finalizer({
-      client,
-      kind: BookStore,
-      object: bookStore,
-      name: bookStoreFinalizer,
-      apply,
-      cleanup: () => (deletesClaims ? deleteData(bookStore, options) : Promise.resolve(cleanedUp)),
-    });
-  }
-  if (isBeingDeleted) return done;
-  // The policy may have been Delete earlier. Sends nothing if there is no finalizer.
-  const current = await removeFinalizer(client, BookStore, bookStore, bookStoreFinalizer);
-  return current === undefined ? done : apply(current);
-}
+/** Whether the claims go with the BookStore. An owner reference on a claim would fix an earlier policy, so claims have none. */
+export const deletesClaims = ({ spec }: BookStore): boolean => spec?.bookDB?.reclaimPolicy === 'Delete';
 
 /**
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
@@ -67,18 +25,20 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * policy, an owner or a label that somebody has changed to keep the data. A second deletion may have added the finalizer `orphan`; then
  * the removal of this finalizer is a Conflict with the cached version.
  */
-async function deleteData(
+export async function deleteData(
   bookStore: BookStore,
-  { client, recordEvent, reportStatefulSetDeletion }: ReclaimOptions,
-): Promise<Result | CleanedUp> {
+  context: Pick<BookStoreContext, 'client' | 'delete' | 'event'>,
+): Promise<CleanedUp | BookStoreOutcome> {
+  const { client } = context;
   if (!(await stillDeletesData(client, bookStore))) return cleanedUp;
   const statefulSet = await getIfPresent(client, StatefulSet, statefulSetKey(bookStore));
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
-    const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
-    if (deletionTimestamp === undefined) {
-      await deleteIfPresent(client, StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
-    }
-    return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
+    const { name, resourceVersion } = statefulSet.metadata;
+    await context.delete(StatefulSet, statefulSet, { resourceVersion });
+    const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
+    const command = kubectlCommand(bookStore, `get statefulset ${name} --output yaml`);
+    const message = `waiting for StatefulSet ${name} to be deleted; if that takes long, see its metadata.finalizers (${command}); then the operator deletes its claims with the label ${label}`;
+    return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };
   }
   const claims = await listClaims(client, bookStore);
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
@@ -104,7 +64,7 @@ async function deleteData(
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectlCommand(bookStore, `delete pvc ${kept[0]}`);
     const note = `kept claims ${firstOf('claim', kept).join(', ')} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
-    recordEvent({ type: 'Warning', reason: 'DataKept', note });
+    context.event({ type: 'Warning', reason: 'DataKept', note });
   }
   return cleanedUp;
 }

@@ -1,29 +1,16 @@
 import { type ApiError, getIfPresent, isRefusal } from '../../runtime/client/index.ts';
-import {
-  type Client,
-  deleteIfPresent,
-  isControlledBy,
-  keyOf,
-  type Predicate,
-  type ReadonlyStore,
-} from '../../runtime/index.ts';
+import { deleteIfPresent, isControlledBy, keyOf, type Predicate } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { describeGrowth, type GrowingClaim, growthOf, type PendingFileSystem } from './claims.ts';
+import type { BookStoreContext } from './context.ts';
 import type { DatabaseSpec } from './desired.ts';
-import { type RecordEvent, rolloutOf } from './status.ts';
+import { rolloutOf } from './status.ts';
 
 /** How long a file system may be pending before its pod is restarted. A pod needs time to start and to mount its volume. */
 const restartAfterMs = ({ resizeRestartAfterMs }: DatabaseSpec): number => Math.max(resizeRestartAfterMs, 1000);
 
-/** What {@link restartPodsForFileSystemResize} needs. */
-interface RestartContext {
-  readonly client: Client;
-  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
-  readonly recordEvent: RecordEvent;
-  /** What every restart waits for, as a clause. Undefined if a pod may be restarted now. */
-  readonly waitsFor?: string | undefined;
-}
+type RestartContext = Pick<BookStoreContext, 'client' | 'owned' | 'event'>;
 
 /** The result of {@link restartPodsForFileSystemResize}. */
 export interface RestartResult {
@@ -62,6 +49,7 @@ export type RestartStep =
  * at most one database down. Restarts a pod once per resize: if the pod was created after the volume had grown, another restart would
  * not help.
  *
+ * @param waitsFor what every restart waits for, as a clause. Undefined: a pod may be restarted now.
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function restartPodsForFileSystemResize(
@@ -69,6 +57,7 @@ export async function restartPodsForFileSystemResize(
   statefulSet: StatefulSet,
   database: DatabaseSpec,
   context: RestartContext,
+  waitsFor?: string,
 ): Promise<RestartResult> {
   const nowMs = Date.now();
   const progress: ClaimProgress[] = [...growing];
@@ -78,14 +67,15 @@ export async function restartPodsForFileSystemResize(
       progress[index] = { ...claim, step: await stepOf(claim, statefulSet, database, context, nowMs) };
     }
     const requeueAfterMs = requeueAfterMsOf(progress, nowMs, restartAfterMs(database));
-    const { next, waitsFor } = chooseRestart(progress, statefulSet, context, nowMs);
-    if (next === undefined) return { growing: progress, waitsFor, requeueAfterMs };
+    const choice = waitsFor === undefined ? chooseRestart(progress, statefulSet, context, nowMs) : { waitsFor };
+    const { next } = choice;
+    if (next === undefined) return { growing: progress, waitsFor: choice.waitsFor, requeueAfterMs };
     await deletePod(next, statefulSet, context);
     progress[progress.indexOf(next)] = { ...next, step: { type: 'ending', isPodReady: false } };
     return { growing: progress, waitsFor: readinessOf(next), requeueAfterMs };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { growing: progress, waitsFor: context.waitsFor, error };
+    return { growing: progress, waitsFor, error };
   }
 }
 
@@ -104,7 +94,6 @@ function chooseRestart(
   context: RestartContext,
   nowMs: number,
 ): { readonly next?: ClaimProgress | undefined; readonly waitsFor?: string | undefined } {
-  if (context.waitsFor !== undefined) return { waitsFor: context.waitsFor };
   const due = pendingRestarts(progress).filter(({ step }) => step.dueMs <= nowMs);
   // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const unready = due.find(isUnready);
@@ -126,14 +115,14 @@ const readinessOf = ({ podName }: ClaimProgress): string => `pod ${podName} is r
 async function deletePod(
   claim: ClaimProgress,
   statefulSet: StatefulSet,
-  { client, recordEvent }: RestartContext,
+  { client, event }: RestartContext,
 ): Promise<void> {
   const { podName, step } = claim;
   const key = { ...keyOf(statefulSet), name: podName };
   if (step?.type !== 'restart' || !(await deleteIfPresent(client, Pod, key, { uid: step.uid }))) return;
   // Does not say that the pod was restarted: on a lost node it does not end.
   const note = `deleted pod ${podName}, so that its volume is mounted again: while it ran, the file system of claim ${describeGrowth(claim)} was not grown`;
-  recordEvent({ type: 'Normal', reason: 'PodRestarted', note });
+  event({ type: 'Normal', reason: 'PodRestarted', note });
 }
 
 /** @param recheckAfterMs the delay while a restart waits for an event, in case that is missed. */
@@ -150,11 +139,9 @@ function requeueAfterMsOf(
 }
 
 /** Counts the pods too: the status of the StatefulSet may lag behind a pod that has just ended. */
-function areAllReady(statefulSet: StatefulSet, { pods }: RestartContext): boolean {
+function areAllReady(statefulSet: StatefulSet, { owned }: RestartContext): boolean {
   const { desired, isComplete } = rolloutOf(statefulSet);
-  const ready = [...pods.byOwner(statefulSet.metadata.uid)].filter(
-    (pod) => pod.metadata.deletionTimestamp === undefined && isReady(pod),
-  );
+  const ready = owned(Pod, statefulSet).filter((pod) => pod.metadata.deletionTimestamp === undefined && isReady(pod));
   return isComplete && ready.length >= desired;
 }
 
@@ -166,12 +153,12 @@ async function stepOf(
   claim: PendingFileSystem,
   statefulSet: StatefulSet,
   database: DatabaseSpec,
-  { client, pods }: RestartContext,
+  { client, owned }: RestartContext,
   nowMs: number,
 ): Promise<RestartStep | undefined> {
   const waitMs = restartAfterMs(database);
   if (nowMs < claim.sinceMs + waitMs) {
-    const cached = [...pods.byOwner(statefulSet.metadata.uid)].find(({ metadata }) => metadata.name === claim.podName);
+    const cached = owned(Pod, statefulSet).find(({ metadata }) => metadata.name === claim.podName);
     return stepFor(claim.sinceMs, cached, waitMs, nowMs);
   }
   const liveClaim = await getIfPresent(client, PersistentVolumeClaim, { ...keyOf(statefulSet), name: claim.claimName });

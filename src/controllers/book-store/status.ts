@@ -1,6 +1,6 @@
 import { BookStore, limits } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import type { EventNotice, Reason } from '../../runtime/controller/index.ts';
+import { type Reason, type StandardReason, standardReasons } from '../../runtime/controller/index.ts';
 import {
   type Condition,
   defineReasons,
@@ -49,30 +49,10 @@ const databaseReasons = defineReasons({
   },
 });
 
-/** The reasons of both AppReady and DatabaseReady. `ready` is the status of the condition. */
-const childReasons = defineReasons({
-  Replacing: {
-    ready: 'False',
-    event: 'Normal',
-    blocksCreation: true,
-    meaning:
-      'A child is being deleted, or belongs to an earlier BookStore of this name. The operator creates a new one when it is deleted.',
-  },
-  NameTaken: {
-    ready: 'False',
-    event: 'Warning',
-    blocksCreation: true,
-    recordsMessageChanges: true,
-    meaning:
-      'An object with the name of a child does not belong to this BookStore, or another controller controls a claim of the database.',
-  },
-  Refused: {
-    ready: 'False',
-    event: 'Warning',
-    blocksCreation: true,
-    meaning: 'The API server refuses a change, for example because of a quota, a policy or an invalid field.',
-  },
-});
+const { NameTaken, Replacing, Refused, InvalidSpec } = standardReasons;
+
+/** The standard reasons that AppReady and DatabaseReady have too. `ready` is the status of the condition. */
+const childReasons = { Replacing, NameTaken, Refused };
 
 /** The reasons of the conditions AppReady and DatabaseReady. */
 const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
@@ -141,18 +121,10 @@ const readyReasons = defineReasons({
     meaning:
       'The BookStore is being deleted. The operator waits for the StatefulSet to be deleted, then deletes the claims.',
   },
-  InvalidSpec: {
-    ready: 'False',
-    event: 'Warning',
-    blocksCreation: true,
-    recordsMessageChanges: true,
-    meaning:
-      'A required field is missing, or a field is too large: the BookStore was stored under an older CustomResourceDefinition. Other conditions stay.',
-  },
 });
 
-/** The reasons of `Ready`: those of the other conditions and its own. */
-export const bookStoreReasons = defineReasons({ ...componentReasons, ...volumeReasons, ...readyReasons });
+/** The reasons of `Ready`, beside the standard ones: those of the other conditions and its own. */
+export const bookStoreReasons = { ...appReasons, ...databaseReasons, ...volumeReasons, ...readyReasons };
 
 /** The reasons of each condition. For `Ready`, the reasons that it may have on its own account. */
 export const bookStoreConditions = {
@@ -160,13 +132,10 @@ export const bookStoreConditions = {
   DatabaseReady: { ...databaseReasons, ...childReasons },
   VolumeResizing: volumeReasons,
   // The API server may refuse the finalizer before the children are reconciled.
-  Ready: { ...readyReasons, Refused: childReasons.Refused },
+  Ready: { ...readyReasons, Refused, InvalidSpec },
 } as const;
 
-/** Records an Event about the BookStore. */
-export type RecordEvent = (notice: Omit<EventNotice, 'action'>) => void;
-
-export type BookStoreOutcome = Outcome<ReasonOf<typeof bookStoreReasons>, BookStore>;
+export type BookStoreOutcome = Outcome<keyof typeof bookStoreReasons | StandardReason, BookStore>;
 
 /** The outcome for the app or for the database. */
 export interface ComponentOutcome {
@@ -246,8 +215,9 @@ function summaryOf(
   bookStore: BookStore,
   outcomes: readonly (ComponentOutcome | VolumeOutcome)[],
 ): Pick<BookStoreOutcome, 'reason' | 'message'> {
-  const isWarning = ({ reason }: ComponentOutcome | VolumeOutcome) => bookStoreReasons[reason].event === 'Warning';
-  const notReady = outcomes.filter(({ reason }) => bookStoreReasons[reason].ready !== 'True');
+  const reasons = { ...componentReasons, ...volumeReasons };
+  const isWarning = ({ reason }: ComponentOutcome | VolumeOutcome) => reasons[reason].event === 'Warning';
+  const notReady = outcomes.filter(({ reason }) => reasons[reason].ready !== 'True');
   const { reason, message } =
     notReady.find(isWarning) ?? notReady[0] ?? outcomes.find(isWarning) ?? allReady(bookStore);
   return { reason, message };

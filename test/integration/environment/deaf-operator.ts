@@ -8,7 +8,7 @@ import { Job } from '../../../src/runtime/kinds/index.ts';
  * an operator that waits for its work takes its whole SHUTDOWN_TIMEOUT_SECONDS to stop.
  */
 Object.assign(controllers.echo, {
-  add: async ({ manager }) => {
+  add: ({ manager }) => {
     manager.controller(Echo, {
       reconcile: async (metadata, { client }) => {
         // Echos that other tests leave behind must not occupy every worker.
@@ -19,7 +19,6 @@ Object.assign(controllers.echo, {
         return new Promise(() => {});
       },
     });
-    return undefined;
   },
 } satisfies Partial<(typeof controllers)['echo']>);
 

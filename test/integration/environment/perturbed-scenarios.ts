@@ -1,6 +1,6 @@
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
 import { readConfig } from '../../../src/config.ts';
-import { addBookStoreController } from '../../../src/controllers/book-store/index.ts';
+import { bookStoreController } from '../../../src/controllers/book-store/index.ts';
 import { echoController } from '../../../src/controllers/echo/index.ts';
 import { petController } from '../../../src/controllers/pet/index.ts';
 import { podSetController } from '../../../src/controllers/pod-set/index.ts';
@@ -68,12 +68,7 @@ const fencedBy = (fence: Gate, { manager, applier, events, metrics }: Operator):
 const addEchos = addDefined(echoController(pod));
 const addScheduledEchos = addDefined(scheduledEchoController(pod));
 const addPodSets = addDefined(podSetController(pod));
-
-const addBookStores: Scenario['addControllers'] = (operator, namespace) => {
-  const { manager, applier } = operator;
-  const podDefaults = bookStoreDefaults;
-  addBookStoreController(manager, { applier, podDefaults, ...settings(operator, namespace) });
-};
+const addBookStores = addDefined(bookStoreController(bookStoreDefaults));
 
 /** A PodSet never has more pods than it asks for. Those that a larger number has left may not become more. */
 const neverMoreThanAsked: Scenario['always'] = () => {

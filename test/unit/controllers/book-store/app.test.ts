@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/controllers/book-store/app.ts';
 import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { Kind } from '../../../../src/runtime/index.ts';
+import type { Kind, KubeObject } from '../../../../src/runtime/index.ts';
 import { type Deployment, type Pod, Service } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
@@ -13,18 +13,16 @@ const service = (name: string, clusterIP: string, metadata: object = {}) =>
   ({ metadata: { name, ownerReferences: [owner], ...metadata }, spec: { clusterIP } }) as unknown as Service;
 
 const namesOf = (found: readonly Service[]) => found.map(({ metadata }) => metadata.name);
-const earlierNames = (...services: readonly Service[]) =>
-  namesOf(earlierServices({ byOwner: () => services }, store, specWithDefaultsOf(store)));
+const earlierNames = (...services: readonly Service[]) => namesOf(earlierServices(services, specWithDefaultsOf(store)));
 
 test('a Service whose name the spec no longer has is an earlier Service', () => {
   const services = [service('app', '10.0.0.1'), service('db', 'None'), service('old', 'None')];
   expect(earlierNames(...services)).toEqual(['old']);
 });
 
-test('a Service that is being deleted or has another owner is not an earlier Service', () => {
+test('a Service that is being deleted is not an earlier Service', () => {
   const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
-  const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
-  expect(earlierNames(leaving, other)).toEqual([]);
+  expect(earlierNames(leaving)).toEqual([]);
 });
 
 const serving = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
@@ -38,21 +36,17 @@ function reconcile(
   const old = service('old', '10.0.0.1', { uid: 'uid-of-old', resourceVersion: '7' });
   const deletions: unknown[] = [];
   const options = {
-    deployments: { get: () => undefined },
-    services: { byOwner: () => [old] },
-    appPods: () => more.pods ?? [],
+    pods: more.pods ?? [],
     podDefaults: bookStoreDefaults,
-    applier: {
-      apply: (kind: Kind) =>
-        Promise.resolve({
-          type: 'unchanged',
-          object: kind.kind === Service.kind ? service('app', '10.0.0.2') : deployment,
-        }),
-    },
-    client: {
-      delete: (kind: Kind, key: object, preconditions: object) => {
-        deletions.push([kind.kind, key, preconditions]);
-        return more.delete?.() ?? Promise.resolve();
+    context: {
+      owned: (kind: Kind) => (kind.kind === Service.kind ? [old] : []),
+      tryApply: async (kind: Kind) => ({
+        type: 'unchanged',
+        object: kind.kind === Service.kind ? service('app', '10.0.0.2') : deployment,
+      }),
+      delete: async (kind: Kind, { metadata }: KubeObject, preconditions: object) => {
+        deletions.push([kind.kind, metadata.name, preconditions]);
+        await more.delete?.();
       },
     },
   } as unknown as AppOptions;
@@ -62,7 +56,7 @@ function reconcile(
 test('an earlier Service is deleted with a precondition on its version', async () => {
   const { deletions, result } = reconcile(serving);
   expect((await result).app.reason).toBe('AppServing');
-  expect(deletions).toEqual([['Service', { name: 'old' }, { uid: 'uid-of-old', resourceVersion: '7' }]]);
+  expect(deletions).toEqual([['Service', 'old', { resourceVersion: '7' }]]);
 
   const conflict = new ApiError('DELETE /x', 409, { reason: 'Conflict' });
   await expect(reconcile(serving, { delete: () => Promise.reject(conflict) }).result).rejects.toBe(conflict);

@@ -1,20 +1,20 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import type { BookStore } from '../../../../src/api/index.ts';
-import { BookStoreReconciler } from '../../../../src/controllers/book-store/book-store-reconciler.ts';
+import { bookStoreController } from '../../../../src/controllers/book-store/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
   Applier,
   type Client,
-  type EventRecorder,
   findCondition,
   type Kind,
   type KubeObject,
+  keyOf,
   type Manifest,
   type Result,
 } from '../../../../src/runtime/index.ts';
-import { Deployment, type Pod, Service, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { Deployment, type PersistentVolumeClaim, type Pod } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { bookStore } from './objects.ts';
@@ -50,22 +50,27 @@ const client = {
 
 async function reconcile(): Promise<Result> {
   notes = [];
-  const reconciler = new BookStoreReconciler({
-    bookStores: { get: () => current } as never,
-    deployments: stores[Deployment.kind] as Store<Deployment>,
-    statefulSets: stores[StatefulSet.kind] as Store<StatefulSet>,
-    services: stores[Service.kind] as Store<Service>,
-    pods: new Store(),
-    appPods: () => appPods,
-    claimsOf: () => [],
-    podDefaults: bookStoreDefaults,
+  const bookStores = new Store<BookStore>();
+  bookStores.set(current);
+  const pods = new Store<Pod>();
+  pods.replace(appPods);
+  pods.addIndex('podsByLabels', () => ['default/bookstore/shop/app']);
+  const all: Readonly<Record<string, unknown>> = { ...stores, BookStore: bookStores, Pod: pods };
+  const claims = new Store<PersistentVolumeClaim>();
+  claims.addIndex('claimsByStatefulSet', () => []);
+  const reconciler = bookStoreController(bookStoreDefaults).reconciler({
+    store: <C extends KubeObject>({ kind }: Kind<C>) => (all[kind] ?? claims) as Store<C>,
+    indexName: (index) => index,
     applier: new Applier({ fieldManager: 'tester' }),
     events: {
-      record: (_: Kind, __: KubeObject, { reason, note }: EventNotice) => notes.push(`${reason}: ${note}`),
-    } as unknown as EventRecorder,
+      record: (_: Kind, __: KubeObject, { reason, note }: EventNotice) => void notes.push(`${reason}: ${note}`),
+    },
+    gate: { pass: () => {}, signal: new AbortController().signal },
+    log: new RecordingLog(),
+    state: () => undefined,
   });
   const context = { client, signal: new AbortController().signal, log: new RecordingLog() };
-  const result = await reconciler.reconcile(current.metadata, context);
+  const result = await reconciler.reconcile(keyOf(current), context);
   notes = notes.filter((note) => /(Created|Recreated|Changed):/.test(note));
   return result;
 }
@@ -80,7 +85,9 @@ beforeEach(() => {
 
 // The garbage collector deletes such children, but not the claims that the StatefulSet's controller has made for them.
 test('a BookStore that the cache shows after its deletion gets no children', async () => {
+  await reconcile();
   exists = false;
+  stores = { Deployment: new Store(), StatefulSet: new Store(), Service: new Store() };
   expect(await reconcile()).toEqual({ type: 'done' });
   expect(notes).toEqual([]);
 });

@@ -113,26 +113,27 @@ async function reconcile({
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
   });
   return reconcileDatabase(store, specWithDefaultsOf(store), {
-    client: {
-      get: async ({ kind }: Kind, { name }: ObjectKey) => {
-        if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
-        if (kind === Pod.kind) return podOf(name);
-        const found = claims.find(({ metadata: { name: its } }) => its === name);
-        return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
+    context: {
+      client: {
+        get: async ({ kind }: Kind, { name }: ObjectKey) => {
+          if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
+          if (kind === Pod.kind) return podOf(name);
+          const found = claims.find(({ metadata: { name: its } }) => its === name);
+          return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
+        },
+        list: async () => ({ items: live === undefined ? claims : [live], metadata: { resourceVersion: '1' } }),
+        patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
       },
-      list: async () => ({ items: live === undefined ? claims : [live], metadata: { resourceVersion: '1' } }),
-      patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
-    },
-    statefulSets: { get: () => (absent ? undefined : statefulSet) },
-    pods: { byOwner: () => Array.from({ length: replicas }, (_, ordinal) => podOf(`shop-db-${ordinal}`)) },
-    podDefaults: bookStoreDefaults,
-    applier: {
-      apply: async (kind: Kind) => {
+      get: () => (absent ? undefined : statefulSet),
+      owned: () => Array.from({ length: replicas }, (_, ordinal) => podOf(`shop-db-${ordinal}`)),
+      isCurrent: async () => Object.keys(stored).length === 0,
+      tryApply: async (kind: Kind) => {
         if (kind !== StatefulSet && serviceHolder !== undefined) return { type: 'nameTaken', holder: serviceHolder };
         if (kind !== StatefulSet) return { type: 'unchanged' };
         return applyStatefulSet?.(statefulSet) ?? { type: 'unchanged', object: statefulSet };
       },
     },
+    podDefaults: bookStoreDefaults,
     allClaims: claims,
   } as unknown as DatabaseOptions);
 }

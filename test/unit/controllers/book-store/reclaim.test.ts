@@ -1,9 +1,16 @@
 import { expect, test } from '@jest/globals';
 import { type BookStore, bookStoreFinalizer } from '../../../../src/api/index.ts';
 import { bookStoreUidLabel } from '../../../../src/controllers/book-store/desired.ts';
-import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
+import { deleteData } from '../../../../src/controllers/book-store/reclaim.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { type Client, done, type Kind, requeueAfter } from '../../../../src/runtime/index.ts';
+import {
+  type Client,
+  cleanedUp,
+  deleteIfPresent,
+  type Kind,
+  type KubeObject,
+  keyOf,
+} from '../../../../src/runtime/index.ts';
 import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
@@ -43,7 +50,6 @@ async function reconcile(cluster: Cluster) {
   const labels = { [bookStoreUidLabel]: leaving.metadata.uid };
   const labelled = claims.map((each) => ({ ...each, metadata: { ...each.metadata, labels } }));
   const deleted: unknown[] = [];
-  const waitedFor: string[] = [];
   const notes: string[] = [];
   const client = {
     get: (kind: Kind, { name }: { readonly name: string }) => {
@@ -57,34 +63,38 @@ async function reconcile(cluster: Cluster) {
       deleted.push([kind.kind, name, preconditions]);
       return cluster.onDelete?.() ?? Promise.resolve();
     },
-    patch: (_: Kind, __: object, { body }: { body: unknown }) => Promise.resolve(body),
   } as unknown as Client;
-  const result = await reconcileReclaimPolicy(leaving, {
+  const result = await deleteData(leaving, {
     client,
-    recordEvent: ({ note }) => notes.push(note),
-    apply: () => Promise.reject(new Error('it is being deleted')),
-    reportStatefulSetDeletion: (name, afterMs) => {
-      waitedFor.push(name);
-      return Promise.resolve(requeueAfter(afterMs));
+    event: ({ note }) => notes.push(note),
+    delete: async (kind: Kind, { metadata }: KubeObject, options: object = {}) => {
+      if (metadata.deletionTimestamp !== undefined) return 'terminating';
+      const { uid } = metadata;
+      return (await deleteIfPresent(client, kind, keyOf({ metadata }), { uid, ...options })) ? 'deleted' : 'gone';
     },
   });
-  return { result, deleted, waitedFor, notes };
+  return { result, deleted, notes };
 }
 
 test('the StatefulSet is deleted before the claims, and the wait for it is reported', async () => {
   const first = await reconcile({ statefulSet });
   expect(first.deleted).toEqual([['StatefulSet', 'shop-db', { uid: 'uid-of-set', resourceVersion: '7' }]]);
-  expect(first).toMatchObject({ waitedFor: ['shop-db'], result: { type: 'requeueAfter' } });
+  const waiting = {
+    reason: 'Deleting',
+    message: expect.stringContaining('StatefulSet shop-db'),
+    requeueAfterMs: 60_000,
+  };
+  expect(first.result).toMatchObject(waiting);
   const going = { ...statefulSet, metadata: { ...statefulSet.metadata, deletionTimestamp } };
-  expect(await reconcile({ statefulSet: going })).toMatchObject({ waitedFor: ['shop-db'], deleted: [] });
+  expect(await reconcile({ statefulSet: going })).toMatchObject({ result: waiting, deleted: [] });
 });
 
 test('the claims are deleted when the StatefulSet is gone', async () => {
-  const { result, deleted, waitedFor } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
+  const { result, deleted } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
   expect(deleted).toMatchObject([
     ['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }],
   ]);
-  expect([result, waitedFor]).toEqual([done, []]);
+  expect(result).toEqual(cleanedUp);
 });
 
 test('the claims are kept if the policy has changed and the cache does not show it yet', async () => {
@@ -97,7 +107,7 @@ test('the claims are kept if the policy has changed and the cache does not show 
 
 test('a StatefulSet that is already gone is not an error', async () => {
   const onDelete = () => Promise.reject(refusal(404, 'NotFound'));
-  expect((await reconcile({ statefulSet, onDelete })).result.type).toBe('requeueAfter');
+  expect((await reconcile({ statefulSet, onDelete })).result).toMatchObject({ reason: 'Deleting' });
 });
 
 test('a claim that has changed meanwhile is read again, because its label may have been removed to keep it', async () => {

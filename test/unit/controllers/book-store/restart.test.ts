@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { growthOf } from '../../../../src/controllers/book-store/claims.ts';
+import type { BookStoreContext as Context } from '../../../../src/controllers/book-store/context.ts';
 import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { affectsRestart, restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
-import type { RecordEvent } from '../../../../src/controllers/book-store/status.ts';
 import { volumeOutcome } from '../../../../src/controllers/book-store/volume-outcome.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { Client, Kind, ObjectKey } from '../../../../src/runtime/index.ts';
@@ -87,14 +87,15 @@ describe('the restart of pods whose file systems have not grown', () => {
         return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
       },
     } as unknown as Client;
-    const recordEvent: RecordEvent = ({ note }) => notes.push(note);
-    const context = { client, pods: { byOwner: () => pods }, recordEvent, waitsFor };
+    const event: Context['event'] = ({ note }) => notes.push(note);
+    const context = { client, owned: () => pods as never, event };
     const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
       claims.flatMap((each) => growthOf(each, '2Gi') ?? []),
       statefulSet,
       spec.database,
       context,
+      waitsFor,
     );
     const { message } = volumeOutcome(store, spec, { claims, restart: result });
     const failed = result.growing.filter(({ step }) => step?.type === 'failed').map(({ claimName }) => claimName);

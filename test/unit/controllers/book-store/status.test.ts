@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { bookStoreController } from '../../../../src/controllers/book-store/index.ts';
 import {
   type AppResult,
   bookStoreReasons,
@@ -10,7 +11,9 @@ import {
   rolloutOf,
   type VolumeOutcome,
 } from '../../../../src/controllers/book-store/status.ts';
+import type { Reason } from '../../../../src/runtime/controller/index.ts';
 import type { Deployment } from '../../../../src/runtime/kinds/index.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
 const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });
@@ -58,7 +61,9 @@ describe('Ready', () => {
 });
 
 test('reasons whose message depends only on objects record an Event for each new message', () => {
-  const telling = Object.entries(bookStoreReasons).filter(([, { recordsMessageChanges }]) => recordsMessageChanges);
+  const telling = Object.entries<Reason>(bookStoreController(bookStoreDefaults).reasons).filter(
+    ([, { recordsMessageChanges }]) => recordsMessageChanges,
+  );
   expect(telling.map(([reason]) => reason)).toEqual(['ClaimBeingDeleted', 'NameTaken', 'InvalidSpec']);
 });
 
