@@ -43,14 +43,12 @@ export const podSetReasons = {
   PodRefused: {
     ready: 'False',
     event: 'Warning',
-    blocksCreation: true,
     meaning:
       'The API server refuses a pod, for example because of a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
   },
   InvalidTemplate: {
     ready: 'False',
     event: 'Warning',
-    blocksCreation: true,
     meaning:
       'A field of the template has an invalid value or type, or does not exist. The message quotes the API server. The operator retries at least once a minute.',
   },

@@ -35,7 +35,6 @@ import {
   type Observation,
   type Outcome,
   OutcomeReporter,
-  type Reasons,
   type ReportingContext,
   type ReportingObject,
   type StandardReason,
@@ -199,7 +198,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       applier,
       client,
       asked,
-      mayHaveExisted: () => this.#mayHaveChildren(run.object),
+      wasReported: () => findCondition(run.object.status?.conditions, 'Ready') !== undefined,
       hadChildren: () => reporter.hadChildren(run.object),
       isCurrent: isCurrentNow,
       recordChild: (kind, applied) => reporter.recordChild(run.object, kind, applied, context),
@@ -283,13 +282,6 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       );
       return {};
     }
-  }
-
-  /** Whether a reconcile may have created the children, according to the status. */
-  #mayHaveChildren({ status }: T): boolean {
-    const ready = findCondition(status?.conditions, 'Ready');
-    const reasons: Reasons = { ...blockedReasons, ...this.#definition.reasons };
-    return ready !== undefined && reasons[ready.reason]?.blocksCreation !== true;
   }
 
   #memoryOf({ metadata }: T): M {

@@ -92,6 +92,16 @@ test('a BookStore that the cache shows after its deletion gets no children', asy
   expect(notes).toEqual([]);
 });
 
+test('nor does it after a refusal, which the status still says', async () => {
+  refused = Deployment.kind;
+  await reconcile();
+  expect(findCondition(current.status?.conditions, 'Ready')).toMatchObject({ reason: 'Refused' });
+  exists = false;
+  stores = { Deployment: new Store(), StatefulSet: new Store(), Service: new Store() };
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(notes).toEqual([]);
+});
+
 test('a pod that terminates is looked at again when it is overdue: no event tells that', async () => {
   expect(await reconcile()).toEqual({ type: 'done' });
   appPods = [{ metadata: { ...current.metadata, deletionTimestamp: new Date().toISOString() } }];

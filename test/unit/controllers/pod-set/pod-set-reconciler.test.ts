@@ -51,6 +51,11 @@ function statusWith(reason: string, status: 'True' | 'False' = 'False'): NonNull
 /** The status that is written next, which is accepted. */
 const reported = (): Promise<Report<NonNullable<PodSet['status']>>> => world.reported(`${setPath}/status`, podSetOf());
 
+/** The API server is asked for the PodSet itself, and has this one: an earlier reconcile may have made pods. */
+async function isCurrent(set: PodSet): Promise<void> {
+  (await server.next({ method: 'GET', path: setPath })).json(200, set);
+}
+
 /** The request that would make a pod. */
 const asked = (): Promise<Exchange> => server.next({ method: 'POST', path: podsPath });
 const nameOf = ({ body }: Exchange): string => (body as Pod).metadata.name;
@@ -184,6 +189,7 @@ describe('missing pods', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
     sets.set(podSetOf({ spec: { replicas: 9 }, metadata: { resourceVersion: '7' }, status }));
     const again = reconcile();
+    await isCurrent(podSetOf());
     quoting(await asked());
     // Nothing is written: it says so already.
     expect(await again).toMatchObject({ type: 'retry', error: { code: 403 } });
@@ -227,6 +233,7 @@ describe('an invalid template', () => {
       const told = podSetOf({ metadata: { resourceVersion: '7' }, status });
       sets.set(told);
       const mended = reconcile();
+      await isCurrent(told);
       await makes(told);
       expect((await reported()).reason).toBe('PodsNotReady');
       expect(await mended).toEqual(done);
@@ -258,6 +265,7 @@ describe('an invalid template', () => {
     for (let index = 0; index < 6; index += 1) pods.set(podOf(set, `p-${index}`, { phase: 'Failed' }));
     const outcome = reconcile();
     (await server.next({ method: 'DELETE' })).refuse(403, 'Forbidden');
+    await isCurrent(set);
     const causes = [{ reason: 'FieldValueInvalid', field: 'spec.containers[0].name', message: 'bad' }];
     (await asked()).refuse(422, 'Invalid', { message: 'bad', details: { causes } });
     // The counts; the condition says so already.
@@ -906,10 +914,9 @@ describe('a PodSet', () => {
     const set = podSetOf({ spec: { replicas: 3 }, status: statusWith('PodsNotReady') });
     sets.set(set);
     const outcome = reconcile();
-    const current = async () => (await server.next({ method: 'GET', path: setPath })).json(200, set);
-    await current();
+    await isCurrent(set);
     await makes(set);
-    await current();
+    await isCurrent(set);
     await makes(set);
     await makes(set);
     await reported();

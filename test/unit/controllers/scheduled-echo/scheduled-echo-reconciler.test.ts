@@ -95,6 +95,7 @@ describe('a ScheduledEcho without a CronJob', () => {
     // Another version of the API server may know the schedule, whatever the status says of this generation.
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
     const again = reconcile();
+    (await asked()).json(200, echo);
     (await applied()).json(201, cronJobFor(echo));
     expect(await noted()).toBe('Normal CronJobCreated');
     expect((await reported()).reason).toBe('Scheduled');
