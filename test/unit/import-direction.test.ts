@@ -38,7 +38,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       allowed: ['./kind/index.ts', './index.ts'],
       forbidden: [
         '../api/index.ts',
-        '../controllers/name-taken.ts',
+        '../controllers/pods.ts',
         '../config.ts',
         '../environment.ts',
         '../operator.ts',
@@ -52,7 +52,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         '../runtime/kind/index.ts',
         '../runtime/kind/define-kind.ts',
         '../controllers/echo/index.ts',
-        '../controllers/name-taken.ts',
+        '../controllers/pods.ts',
         '../config.ts',
         '../operator.ts',
         '../runner.ts',
@@ -74,7 +74,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         '../../runtime/cache/index.ts',
         '../../runtime/controller/index.ts',
         '../../petstore-wire/index.ts',
-        '../name-taken.ts',
+        '../pods.ts',
         './another.ts',
       ],
       forbidden: [

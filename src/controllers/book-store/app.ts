@@ -1,12 +1,10 @@
 import type { BookStore } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import type { Child } from '../../runtime/controller/index.ts';
+import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
 import { builtInKind, type Client } from '../../runtime/index.ts';
 import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
-import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
-import { refusedOutcome } from '../refusal.ts';
 import type { BookStoreContext } from './context.ts';
 import {
   appServiceKey,
@@ -75,8 +73,8 @@ async function applyApp(
     const advice = (deletion: string) => `set another bookApp.serviceName, or delete it (${deletion})`;
     return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
-  if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
-  if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
+  if (service.type === 'terminating') return { app: replacingOutcome(Service, service.object), deployment };
+  if (applied.type === 'terminating') return { app: replacingOutcome(Deployment, deployment), deployment };
   const app = appOutcome(bookStore, deployment, pods);
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(context.owned(Service), spec)) {

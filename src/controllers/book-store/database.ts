@@ -1,12 +1,10 @@
 import type { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import type { Child } from '../../runtime/controller/index.ts';
+import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
 import { controllerOf, isControlledBy } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
-import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
-import { refusedOutcome } from '../refusal.ts';
 import {
   claimsWithinReplicas,
   growthOf,
@@ -90,7 +88,7 @@ async function applyService(
 ): Promise<ServiceResult> {
   try {
     const applied = await context.tryApply(Service, databaseServiceOf(bookStore, spec));
-    if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
+    if (applied.type === 'terminating') return { database: replacingOutcome(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice = (deletion: string) =>
       `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName (to keep its data, set bookDB.reclaimPolicy to Retain first), and configure the app to connect to that`;
@@ -133,7 +131,7 @@ async function updateStatefulSet(
     return notChecked(bookStore, statefulSetNameTaken(bookStore, existing), claims);
   }
   if (existing.metadata.deletionTimestamp !== undefined) {
-    return notChecked(bookStore, beingDeleted(StatefulSet, existing), claims);
+    return notChecked(bookStore, replacingOutcome(StatefulSet, existing), claims);
   }
   const patches = await setClaimRequests(options.context, spec.database, options.allClaims);
   const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
@@ -201,7 +199,7 @@ async function applyStatefulSet(
   const { context, podDefaults } = options;
   const applied = await context.tryApply(StatefulSet, statefulSetOf(bookStore, spec, existing, podDefaults));
   if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
-  if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
+  if (applied.type === 'terminating') return { database: replacingOutcome(StatefulSet, applied.object) };
   return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
 }
 

@@ -11,12 +11,11 @@
  */
 import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { allow } from '../../runtime/controller/index.ts';
+import { allow, refusedOutcome } from '../../runtime/controller/index.ts';
 import { defineController, type KubeObject, keyOf, keyString, predicates } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { affectsPodProblem, affectsPodReadiness, untilOverdueMs } from '../pods.ts';
-import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { claimsOfDatabase, statefulSetOfClaim } from './claims.ts';
 import { minOf, reconcileDatabase } from './database.ts';

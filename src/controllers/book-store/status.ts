@@ -1,6 +1,11 @@
 import { BookStore, limits } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { type Reason, type StandardReason, standardReasons } from '../../runtime/controller/index.ts';
+import {
+  nameTakenOutcome as nameTaken,
+  type Reason,
+  type StandardReason,
+  standardReasons,
+} from '../../runtime/controller/index.ts';
 import {
   type Condition,
   defineReasons,
@@ -10,7 +15,6 @@ import {
   type ReasonOf,
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
-import { nameTaken } from '../name-taken.ts';
 import { deploymentKey, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
@@ -271,7 +275,7 @@ export function nameTakenOutcome(
 ): ComponentOutcome {
   const resource = kind.kind === 'PersistentVolumeClaim' ? 'pvc' : kind.kind.toLowerCase();
   const advice = adviceWith(kubectlCommand(bookStore, `delete ${resource} ${holder.metadata.name}`));
-  return nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice, problem });
+  return nameTaken({ kind: BookStore, object: bookStore }, kind, holder, { advice, problem });
 }
 
 /** A command for the namespace of the BookStore, as a message suggests it. */

@@ -1,8 +1,8 @@
 import { type BookStore, bookStorePage } from '../../api/index.ts';
-import { compareQuantities } from '../../runtime/controller/index.ts';
+import { isInvalidField } from '../../runtime/client/index.ts';
+import { compareQuantities, refusedOutcome } from '../../runtime/controller/index.ts';
 import { controllerOf } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim } from '../../runtime/kinds/index.ts';
-import { isInvalidField, refusedOutcome, serverMessage } from '../refusal.ts';
 import {
   capacityOf,
   describeGrowth,
@@ -214,7 +214,7 @@ function refusalOutcome(
       .map((each) => capacityOf(each.claim))
       .reduce((one, other) => (compareQuantities(other, one) < 0 ? other : one), capacityOf(claim));
     advice = `upgrade the cluster to Kubernetes 1.32 or later; or set bookDB.reclaimPolicy to Retain, delete this BookStore and create it again with dbSize ${smallest}, the smallest present capacity (${bookStorePage}#growing-a-volume)`;
-  } else if (serverMessage(error).includes(cannotResizeMessage)) {
+  } else if (error.serverMessage.includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
       storageClassName === ''
@@ -234,7 +234,7 @@ function removedReplicaMessage(refused: RefusedClaim, bookStore: BookStore, size
 const answerTo = ({ claim, error }: RefusedClaim): string =>
   error === undefined
     ? `The API server accepted the new request, but the claim still requests ${requestOf(claim)}`
-    : `The API server says: ${serverMessage(error)}`;
+    : `The API server says: ${error.serverMessage}`;
 
 /** True if the claim requests more than `dbSize`. */
 const mustLower = (claim: PersistentVolumeClaim, size: string): boolean =>

@@ -1,9 +1,8 @@
 import { PodSet } from '../../api/index.ts';
-import { ApiError, isRefusal } from '../../runtime/client/index.ts';
+import { ApiError, isInvalidField, isRefusal } from '../../runtime/client/index.ts';
 import { type Context, childManifest, ReconcileEnd } from '../../runtime/controller/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, keepReadFields, podProblem } from '../pods.ts';
-import { isDryRunUnsupported, isInvalidField, serverMessage } from '../refusal.ts';
 import { inFullBatches, slowStart } from './batches.ts';
 import { type DefaultPodSettings, isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
 import { earlyEnds, inOrderOfRemoval, lastReadyAt, nextToReplace, surplusEnded } from './removal.ts';
@@ -260,7 +259,7 @@ export function blockedReason(failures: readonly Failure[], pause: Scaling['paus
 
 function refusalReason(failure: Failure | undefined): BlockedReason | undefined {
   if (failure === undefined || !isRefusal(failure.error)) return undefined;
-  const [reason, message] = [reasonOf(failure), serverMessage(failure.error)];
+  const [reason, message] = [reasonOf(failure), failure.error.serverMessage];
   // The API server names a field of the pod, such as `spec.containers`.
   return { reason, message: reason === 'InvalidTemplate' ? `spec.template: ${message}` : message };
 }
@@ -280,6 +279,12 @@ const isInvalidTemplate = (error: unknown): boolean =>
 
 /** Whether a quota is full. A quota that requires a field has another message (plugin/resourcequota). */
 const isQuotaExceeded = (error: unknown): boolean => hasMessage(error, 403, /exceeded quota: /);
+
+/**
+ * Whether a dry run failed because a webhook does not support dry runs (k8s.io/apiserver/pkg/admission/plugin/webhook/errors). Such a
+ * response says nothing about the pod.
+ */
+const isDryRunUnsupported = (error: unknown): boolean => hasMessage(error, 400, /does not support dry run/);
 
 /** Whether the request may have taken effect, or still may. A failing webhook refuses a request with a code of 500. */
 const isUnansweredError = (error: unknown): boolean =>

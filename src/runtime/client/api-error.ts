@@ -60,6 +60,11 @@ export class ApiError extends Error {
     return this.#status;
   }
 
+  /** The message of the API server, without the request, which `message` begins with. */
+  get serverMessage(): string {
+    return this.#status.message ?? this.message;
+  }
+
   /** `POST /apis/batch/v1/namespaces/default/jobs`. */
   get request(): string {
     return this.#request;
@@ -127,6 +132,10 @@ export const isConflict = (error: unknown): error is ApiError =>
 
 /** The object violates the schema or a validation rule of its kind. Retrying the same request does not help. */
 export const isInvalid = (error: unknown): error is ApiError => hasReason(error, 'Invalid');
+
+/** The API server names an invalid field. A policy that refuses an object names none. */
+export const isInvalidField = (error: unknown): error is ApiError =>
+  isInvalid(error) && error.causes.some(({ field }) => field);
 
 /**
  * An apply with a uid found an object with the same name and another uid. (If no object has the name, the API server

@@ -14,6 +14,7 @@ export {
   isExpired,
   isForbidden,
   isInvalid,
+  isInvalidField,
   isNamespaceTerminating,
   isNotFound,
   isRefusal,

@@ -5,8 +5,8 @@
  *
  * - Adopt objects: `adoptAndRelease`.
  * - Name a child after an owner whose name may be too long for it: `childName`, `dotlessChildName`.
- * - Tell a name that is taken from one that will soon be free: `belongsToPredecessor`.
- * - Write a status without an `OutcomeReporter`: `desiredStatus`, `patchStatusIfPresent`.
+ * - Report what keeps a child from being written beside other conditions: `nameTakenOutcome`, `replacingOutcome`, `refusedOutcome`.
+ * - Write a status without an `OutcomeReporter`: `desiredStatus`, and `patchStatus` of the root entry.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
  * - Find what an older object lacks or has too much of: `specProblem`; only a required field: `missingField`.
  * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
@@ -33,7 +33,6 @@ export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 export { childName, dotlessChildName } from './child-name.ts';
-export { belongsToPredecessor } from './children.ts';
 export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './context.ts';
 export type { ControllerOptions, FailedReconciles } from './controller.ts';
 export {
@@ -55,7 +54,7 @@ export type {
   Related,
   SetUp,
 } from './definition.ts';
-export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
+export type { CleanedUp, FinalizerOptions } from './finalizer.ts';
 export type { ReconcilerEnvironment } from './object-reconciler.ts';
 export {
   commonReasons,
@@ -71,10 +70,10 @@ export {
   standardReasons,
 } from './outcome.ts';
 export { childManifest } from './owned-children.ts';
-export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
 export { allow } from './permissions.ts';
 export { type Ending, ReconcileEnd } from './reconcile-end.ts';
 export type { KeySource } from './source.ts';
+export { nameTakenOutcome, refusedOutcome, replacingOutcome } from './standard-outcomes.ts';
 export type { StatusDebounce } from './status-debounce.ts';
 export type {
   Enqueue,

@@ -1,7 +1,6 @@
 import type { Applier } from '../apply/index.ts';
 import type { Delta, ReadonlyStore } from '../cache/index.ts';
 import {
-  type ApiError,
   type Client,
   type Gate,
   GateClosedError,
@@ -44,6 +43,7 @@ import { isCurrent, patchStatus } from './patch-status.ts';
 import { passes } from './predicate.ts';
 import { EndIgnoredError, type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
 import { done, type Result, requeueAfter } from './result.ts';
+import { refusedOutcome } from './standard-outcomes.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
 
 /** What an {@link ObjectReconciler} works with. */
@@ -354,8 +354,3 @@ const mayBeReported = (error: unknown): boolean =>
   !isRefusal(error) &&
   !isConflict(error) &&
   !isAlreadyExists(error);
-
-const refusedOutcome = ({ request, status, message }: ApiError): Outcome<'Refused'> => ({
-  reason: 'Refused',
-  message: `the API server refuses ${request}: ${status.message ?? message}; the operator retries at least once a minute`,
-});

@@ -19,11 +19,11 @@ import {
 } from '../kind/index.ts';
 import { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 import type { AskedNow } from './asked-children.ts';
-import { belongsToPredecessor } from './children.ts';
 import type { Child, DesiredChild } from './context.ts';
 import type { Owned } from './definition.ts';
 import type { ReportingObject } from './outcome.ts';
 import { ReconcileEnd } from './reconcile-end.ts';
+import { nameTakenOutcome, replacingOutcome } from './standard-outcomes.ts';
 
 /** A kind of children, without their type. */
 export type AnyOwned = Pick<Owned<never, never, KubeObject>, 'kind' | 'write' | 'deletes' | 'adopts'>;
@@ -182,25 +182,11 @@ export class OwnedChildren<T extends ReportingObject> {
   }
 
   #objectOf<C extends KubeObject>(kind: Kind<C>, applied: ApplyResult<C>): C {
-    if (applied.type === 'nameTaken') throw this.#nameTaken(kind, applied.holder);
-    if (applied.type !== 'terminating') return applied.object;
-    const { name } = applied.object.metadata;
-    const message = `${kind.kind} ${name} is being deleted: a new one is created when it is gone`;
-    throw new ReconcileEnd({ reason: 'Replacing', message });
-  }
-
-  #nameTaken(kind: Kind, holder: KubeObject): ReconcileEnd {
     const { kind: ownerKind, owner } = this.#options;
-    const what = `${kind.kind} ${holder.metadata.name}`;
-    if (belongsToPredecessor(holder, ownerKind, owner())) {
-      const message = `${what} belongs to an earlier ${ownerKind.kind} of this name: a new one is created when the garbage collector has deleted it`;
-      return new ReconcileEnd({ reason: 'Replacing', message });
-    }
-    const problem = `a ${kind.kind} named ${holder.metadata.name} exists and does not belong to this ${ownerKind.kind}`;
-    return new ReconcileEnd({
-      reason: 'NameTaken',
-      message: `${problem}: delete it, or give the ${ownerKind.kind} another name`,
-    });
+    if (applied.type === 'nameTaken')
+      throw new ReconcileEnd(nameTakenOutcome({ kind: ownerKind, object: owner() }, kind, applied.holder));
+    if (applied.type === 'terminating') throw new ReconcileEnd(replacingOutcome(kind, applied.object));
+    return applied.object;
   }
 
   /** Deletes every other child of the kinds that may be deleted. */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { belongsToPredecessor } from '../../../../src/runtime/controller/index.ts';
+import { belongsToPredecessor } from '../../../../src/runtime/controller/children.ts';
 import { deleteIfPresent } from '../../../../src/runtime/index.ts';
 import { controllerReference, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { isConflict } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { removeFinalizer } from '../../../../src/runtime/controller/index.ts';
+import { removeFinalizer } from '../../../../src/runtime/controller/finalizer.ts';
 import { cleanedUp, done, finalizer, type Result, requeueAfter, retry } from '../../../../src/runtime/index.ts';
 import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';

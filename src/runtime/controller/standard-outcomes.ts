@@ -1,0 +1,48 @@
+import type { ApiError } from '../client/index.ts';
+import type { Kind, KubeObject } from '../kind/index.ts';
+import { belongsToPredecessor } from './children.ts';
+import type { Outcome } from './outcome.ts';
+
+/**
+ * The outcome of a child whose name an object has that the owner does not control, as `apply` reports it. Under `Replacing` the garbage
+ * collector will delete that object: it belongs to a deleted owner of the same name.
+ *
+ * @param options.problem the statement that the object exists and belongs to somebody else.
+ * @param options.advice what a person should do about it.
+ */
+export function nameTakenOutcome(
+  owner: { readonly kind: Kind; readonly object: KubeObject },
+  { kind }: Kind,
+  holder: KubeObject,
+  options: { readonly problem?: string | undefined; readonly advice?: string } = {},
+): Pick<Outcome<'NameTaken' | 'Replacing'>, 'reason' | 'message'> {
+  const { name } = holder.metadata;
+  const ownerKind = owner.kind.kind;
+  if (belongsToPredecessor(holder, owner.kind, owner.object)) {
+    const message = `${kind} ${name} belongs to an earlier ${ownerKind} of this name: a new one is created when the garbage collector has deleted it`;
+    return { reason: 'Replacing', message };
+  }
+  const {
+    problem = `a ${kind} named ${name} exists and does not belong to this ${ownerKind}`,
+    advice = `delete it, or give the ${ownerKind} another name`,
+  } = options;
+  return { reason: 'NameTaken', message: `${problem}: ${advice}` };
+}
+
+/** The outcome of a child that is being deleted, as `apply` reports it. */
+export const replacingOutcome = (
+  { kind }: Kind,
+  { metadata }: KubeObject,
+): Pick<Outcome<'Replacing'>, 'reason' | 'message'> => ({
+  reason: 'Replacing',
+  message: `${kind} ${metadata.name} is being deleted: a new one is created when it is gone`,
+});
+
+/** The outcome of a refusal by the API server. Its message quotes the server, and names the request, whose path names the object. */
+export const refusedOutcome = ({
+  request,
+  serverMessage,
+}: ApiError): Pick<Outcome<'Refused'>, 'reason' | 'message'> => ({
+  reason: 'Refused',
+  message: `the API server refuses ${request}: ${serverMessage}; the operator retries at least once a minute`,
+});
