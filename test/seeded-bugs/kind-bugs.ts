@@ -27,8 +27,8 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'Echo: the Job of another owner is taken for its own',
     file: 'runtime/controller/owned-children.ts',
-    find: "if (applied.type === 'nameTaken') throw this.#nameTaken(kind, applied.holder);",
-    replace: "if (applied.type === 'nameTaken') return applied.holder;",
+    find: 'throw new ReconcileEnd(nameTakenOutcome({ kind: ownerKind, object: owner() }, kind, applied.holder));',
+    replace: 'return applied.holder;',
     plans: { perturb: ['echo-name-taken'] },
   },
   {
