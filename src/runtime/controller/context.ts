@@ -71,8 +71,8 @@ export interface Context<T extends ReportingObject, R extends string, S, M, X ex
    * Applies a child (server-side), which sends nothing if it is as desired: see `Applier`. Records an Event if it created or changed the
    * child.
    *
-   * A child is not created for an object that is gone, or has another spec by now: if the child existed before, the API server is asked
-   * first.
+   * A child is not created for an object that is gone, or has another spec by now: if an earlier reconcile may have created the child, which
+   * it may once the object has a status, the API server is asked first.
    *
    * @returns the child.
    * @throws ReconcileEnd, which you must not catch: it ends the reconcile under `NameTaken`, `Replacing`, or without an outcome for an object

@@ -40,7 +40,7 @@ export interface OwnedChildrenOptions<T extends ReportingObject> {
   readonly client: Client;
   readonly asked: AskedNow;
   /** Whether the owner has a status, so that an earlier reconcile may have created children. */
-  readonly wasReported: () => boolean;
+  readonly hasStatus: () => boolean;
   /** Whether the children existed under this spec, according to the owner's status. */
   readonly hadChildren: () => boolean;
   readonly isCurrent: () => Promise<boolean>;
@@ -163,12 +163,12 @@ export class OwnedChildren<T extends ReportingObject> {
 
   /** Makes the manifest of a child, and watches its name. */
   async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
-    const { kind: ownerKind, owner, store, asked, wasReported } = this.#options;
+    const { kind: ownerKind, owner, store, asked, hasStatus } = this.#options;
     const manifest = childManifest({ kind: ownerKind, object: owner() }, kind, child);
     const key = keyOf(manifest);
     asked.ask(kind, key);
     // The garbage collector deletes the children of an object that is gone. While the watch lags behind that, each would be created again.
-    const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || wasReported());
+    const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || hasStatus());
     if (repeats && !(await this.#isCurrent())) throw new ReconcileEnd(undefined);
     return manifest;
   }

@@ -220,8 +220,10 @@ describe('without a Job', () => {
   });
 
   test('creates one if an earlier generation was printed', async () => {
-    echos.set(echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } }));
+    const echo = echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } });
+    echos.set(echo);
     const outcome = reconcile();
+    await asked(echo);
     (await created()).refuse(403, 'Forbidden');
     expect((await reported()).reason).toBe('Refused');
     await noted();
