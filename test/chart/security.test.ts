@@ -119,10 +119,9 @@ describe.each(helmNames)('security, by %s', (name) => {
     const readAndPatch = ['get', 'list', 'watch', 'patch', 'delete'];
     const all = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
     expect(rendering.one('ClusterRole', 'demo-echoperator.operators').rules).toEqual([
-      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['get', 'list', 'watch', 'patch'] },
       { apiGroups: ['blog.velotio.com'], resources: ['bookstores/status'], verbs: ['patch'] },
       { apiGroups: ['blog.velotio.com'], resources: ['bookstores/finalizers'], verbs: ['update'] },
-      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['patch'] },
       { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
       { apiGroups: ['apps'], resources: ['statefulsets'], verbs: all },
       { apiGroups: [''], resources: ['services'], verbs: all },
