@@ -7,7 +7,6 @@ import { openLog } from './log.ts';
 import { controllerDisabled, fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';
-import { LeadershipLostError } from './runtime/leader-election/index.ts';
 import { printableLines, terminationSignal } from './runtime/process/index.ts';
 
 /** The bundler defines it as the package's version. */
@@ -67,9 +66,11 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   }
   const config = readConfig(environment);
   const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
-  const signal = terminationSignal(process, log);
-  if (command === undefined) await run({ config, environment, log, signal, userAgent });
-  else await runCommand(command, { config, environment, log, signal });
+  if (command === undefined) {
+    await run({ process, config, log, userAgent });
+    return process.exitCode === undefined ? 0 : 2;
+  }
+  await runCommand(command, { config, environment, log, signal: terminationSignal(process, log) });
   return 0;
 }
 
@@ -114,7 +115,7 @@ function reportFailure(error: unknown): ExitCode {
     process.stderr.write(`${printableLines(error.message)}\n`);
     return 2;
   }
-  if (error instanceof LeadershipLostError || error instanceof StillNeededError || error instanceof ExplainError) {
+  if (error instanceof StillNeededError || error instanceof ExplainError) {
     process.stderr.write(`echoperator: ${printableLines(error.message)}\n`);
     return 1;
   }

@@ -2,23 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers, disabledKinds } from './operator.ts';
 import { isInCluster } from './runtime/client/index.ts';
-import type { Logger, Operator } from './runtime/index.ts';
+import { type Logger, runOperator } from './runtime/index.ts';
 import { type LeaseTimings, PodCrashDetector, validateTimings } from './runtime/leader-election/index.ts';
-import {
-  type ActivityQuery,
-  connectOperator,
-  type ExplainAnswer,
-  type ExplainQuery,
-  FlightRecorder,
-  type HttpServer,
-  type LeaderElectionOptions,
-  Liveness,
-  metricsRoute,
-  probeRoutes,
-  type Route,
-  serve,
-  serveExplanations,
-} from './runtime/process/index.ts';
+import type { LeaderElectionOptions, OperatorProcess } from './runtime/process/index.ts';
 
 export { controllerDisabled } from './operator.ts';
 
@@ -27,67 +13,47 @@ export const fieldManager = 'echoperator';
 
 /** What {@link run} needs. */
 export interface RunOptions {
+  readonly process: OperatorProcess;
   readonly config: Config;
-  readonly environment: NodeJS.ProcessEnv;
   readonly log: Logger;
-  /** Stops the operator when aborted: it drains, and {@link run} resolves. */
-  readonly signal: AbortSignal;
   /** `echoperator/1.2.3` */
   readonly userAgent: string;
 }
 
 /**
- * Runs the operator until the signal is aborted. With leader election it waits for the Lease first; then it starts the
- * informers, then the workers. A warm standby starts the informers while it waits.
+ * Runs the operator as {@link runOperator} does, with the settings of `config`. With leader election it waits for the Lease first; then it
+ * starts the informers, then the workers. A warm standby starts the informers while it waits.
  *
- * @throws ConfigError for settings that contradict each other and for ports that are in use; ConnectionError if no API
- *   server is configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in
- *   flight.
+ * @throws ConfigError for settings that contradict each other; the errors of {@link runOperator}.
  */
-export async function run(options: RunOptions): Promise<void> {
-  const { config, environment, log } = options;
-  const leaderElection = leaderElectionOf(config, environment, log);
-  const explaining = await startExplaining(config, log);
-  try {
-    await runOperator(options, leaderElection, explaining);
-  } finally {
-    await explaining?.close();
-  }
-}
-
-async function runOperator(
-  { config, environment, log, signal, userAgent }: RunOptions,
-  leaderElection: LeaderElectionOptions | undefined,
-  explaining: Explaining | undefined,
-): Promise<void> {
-  const operator = await connectOperator({
+export async function run({ process, config, log, userAgent }: RunOptions): Promise<void> {
+  const { kubeconfig, ha, healthPort, metrics, explainDir } = config;
+  const disabled = disabledKinds(config);
+  const options = {
     name: fieldManager,
-    environment,
     log,
-    kubeconfigPath: config.kubeconfig,
+    kubeconfigPath: kubeconfig,
     userAgent,
     reportingController: 'mmontes.io/echoperator',
-    instance: config.ha.nodeId,
+    instance: ha.nodeId,
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
-    leaderElection,
-    observer: explaining?.recorder,
+    leaderElection: leaderElectionOf(config, process.env, log),
+    port: healthPort,
+    metrics: metrics.enabled && { port: metrics.port, path: metrics.path },
+    explain:
+      explainDir === undefined ? undefined : { folder: explainDir, notes: (kind: string) => notesOf(kind, disabled) },
+  };
+  await runOperator(process, options, (operator) => {
+    addControllers(operator, config);
+    const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
+    log.info({ workers, namespaces, ha: ha.enabled }, 'settings');
+    void operator.manager.synced.then(() => setTimeout(collectGarbage, collectAfterMs).unref());
   });
-  explaining?.setOperator(operator);
-  addControllers(operator, config);
+}
 
-  const liveness = new Liveness(operator.manager);
-  const servers = await listen(config, operator, liveness);
-  const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
-  const { origin } = operator.connection.server;
-  log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
-  void operator.manager.synced.then(() => setTimeout(collectGarbage, collectAfterMs).unref());
-  try {
-    await operator.run(signal);
-  } finally {
-    liveness.stop();
-    await Promise.all(servers.map((server) => server.close()));
-  }
-  log.info({}, 'operator has stopped');
+function notesOf(kind: string, disabled: ReadonlyMap<string, string>): readonly string[] {
+  const setting = disabled.get(kind);
+  return setting === undefined ? [] : [`the controller of ${kind} is disabled (${setting})`];
 }
 
 /**
@@ -157,92 +123,5 @@ function timingsOf({ ha }: Config): LeaseTimings {
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw new ConfigError(cause.message, { cause });
-  }
-}
-
-/** Serves the probes and, if enabled, the metrics. If one port fails, the other one is closed again. */
-async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly HttpServer[]> {
-  const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator, liveness));
-  if (!config.metrics.enabled) return [health];
-  const routes = { [config.metrics.path]: metricsRoute(operator.metrics) };
-  try {
-    return [health, await serveOn('METRICS_PORT', config.metrics.port, routes)];
-  } catch (error) {
-    await health.close();
-    throw error;
-  }
-}
-
-/** What records reconciles, and answers the queries of `explain` about them. */
-interface Explaining {
-  readonly recorder: FlightRecorder;
-  readonly setOperator: (operator: Operator) => void;
-  readonly close: () => Promise<void>;
-}
-
-/** Explanations are a help, not a need: where the socket cannot be made, the operator runs without, and nothing is recorded. */
-export async function startExplaining(config: Config, log: Logger): Promise<Explaining | undefined> {
-  const { explainDir } = config;
-  if (explainDir === undefined) return undefined;
-  const recorder = new FlightRecorder();
-  let operator: Operator | undefined;
-  const answer = (query: ExplainQuery | ActivityQuery): ExplainAnswer =>
-    operator === undefined
-      ? { problem: 'the operator starts: ask again', notes: [] }
-      : answerOf(query, config, operator, recorder);
-  try {
-    const server = await serveExplanations(explainDir, answer, log);
-    return {
-      recorder,
-      setOperator: (started) => {
-        operator = started;
-      },
-      close: () => server.close(),
-    };
-  } catch (error) {
-    log.warn({ err: error, folder: explainDir }, 'no socket for explain: change EXPLAIN_DIR');
-    return undefined;
-  }
-}
-
-function answerOf(
-  query: ExplainQuery | ActivityQuery,
-  config: Config,
-  operator: Operator,
-  recorder: FlightRecorder,
-): ExplainAnswer {
-  const leadership = operator.leadership();
-  const { notes, ...answer } =
-    'kind' in query ? explainObject(query, config, recorder) : { notes: [], activity: recorder.explainActivity(query) };
-  return {
-    ...answer,
-    notes: [...(operator.elector?.isLeading === false ? ['this replica does not lead: ask the leader'] : []), ...notes],
-    ...(leadership !== undefined && {
-      leader: {
-        identity: leadership.identity,
-        isThisReplica: leadership.isThisProcess,
-        since: leadership.since.toISOString(),
-        ...(leadership.because !== undefined && { because: leadership.because }),
-      },
-    }),
-  };
-}
-
-function explainObject(query: ExplainQuery, config: Config, recorder: FlightRecorder): ExplainAnswer {
-  const explanation = recorder.explain(query);
-  if (explanation === undefined) {
-    const problem = `this operator reconciles no kind ${query.kind}: name it as echo or echos.mmontes.io`;
-    return { problem, notes: [] };
-  }
-  const setting = disabledKinds(config).get(explanation.kind);
-  const notes = setting === undefined ? [] : [`the controller of ${explanation.kind} is disabled (${setting})`];
-  return { explanation, notes };
-}
-
-async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
-  try {
-    return await serve(port, routes);
-  } catch (cause) {
-    throw new ConfigError(`${setting}: got ${port}, takes a port that is free: ${String(cause)}`, { cause });
   }
 }

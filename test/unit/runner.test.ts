@@ -1,49 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { ConfigError, readConfig } from '../../src/config.ts';
-import { leaderElectionOf, startExplaining } from '../../src/runner.ts';
-import type { Operator } from '../../src/runtime/index.ts';
-import { askForExplanation, FlightRecorder } from '../../src/runtime/process/index.ts';
+import { leaderElectionOf } from '../../src/runner.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 
 const pod = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
 const own = { NAMESPACE: 'echo-system', HA_LEASE_LOCK_NAME: 'echo', HA_NODE_ID: 'pod-1' };
 const electionIn = (environment: NodeJS.ProcessEnv) =>
   leaderElectionOf(readConfig(environment), environment, new RecordingLog());
-
-describe('explanations', () => {
-  let folder: string;
-  let log: RecordingLog;
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'explain-'));
-    log = new RecordingLog();
-  });
-  afterEach(() => rm(folder, { recursive: true }));
-  const start = (environment: NodeJS.ProcessEnv) => startExplaining(readConfig(environment), log);
-
-  test('are recorded from the start, and answered once there is an operator', async () => {
-    const explaining = await start({ EXPLAIN_DIR: folder });
-    expect(explaining?.recorder).toBeInstanceOf(FlightRecorder);
-    const query = { kind: 'echo', namespace: 'default', name: 'a' };
-    expect(await askForExplanation(folder, query)).toMatchObject({ problem: expect.stringContaining('starts') });
-    explaining?.setOperator({ leadership: () => undefined } as unknown as Operator);
-    expect(await askForExplanation(folder, query)).toMatchObject({
-      problem: expect.stringContaining('reconciles no kind echo'),
-    });
-    await explaining?.close();
-    await expect(askForExplanation(folder, query)).rejects.toThrow('ENOENT');
-  });
-
-  test('are not recorded if nobody can ask for them', async () => {
-    expect(await start({})).toBeUndefined();
-    expect(log.lines).toEqual([]);
-    await writeFile(join(folder, 'file'), '');
-    expect(await start({ EXPLAIN_DIR: join(folder, 'file') })).toBeUndefined();
-    expect(log.messages('warn')).toEqual(['no socket for explain: change EXPLAIN_DIR']);
-  });
-});
 
 describe('leader election', () => {
   test.each([

@@ -46,6 +46,7 @@ export type { Cause, DeltaCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';
+export type { ExplainOptions } from './explaining.ts';
 export { type HealthChecks, Liveness, type LivenessOptions } from './liveness.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';
 export type { OperatorProcess, RunOptions } from './run-operator.ts';

@@ -3,9 +3,10 @@ import { podNamespace } from '../client/in-cluster.ts';
 import { ConnectionError } from '../client/index.ts';
 import type { AddOptions, DefinedController } from '../controller/define-controller.ts';
 import { LeadershipLostError } from '../leader-election/index.ts';
-import { type HttpServer, type Logger, printableLines, serve } from '../observability/index.ts';
+import { type HttpServer, type Logger, printableLines, type Route, serve } from '../observability/index.ts';
 import type { LeaderElectionOptions } from './candidate.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
+import { type ExplainOptions, startExplaining } from './explaining.ts';
 import { Liveness, type LivenessOptions } from './liveness.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
 import { type TerminableProcess, terminationSignal } from './termination-signal.ts';
@@ -18,7 +19,9 @@ export interface OperatorProcess extends TerminableProcess {
 }
 
 /** Options of {@link runOperator}. */
-export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' | 'leaderElection'>, AddOptions {
+export interface RunOptions
+  extends Omit<ConnectOptions, 'environment' | 'log' | 'leaderElection' | 'observer'>,
+    AddOptions {
   /** The controllers to run. Options such as `namespaces` and `workers` apply to each whose definition does not have its own. */
   readonly controllers?: readonly DefinedController[];
   /** Default: pino, which writes JSON lines to stdout. */
@@ -27,6 +30,10 @@ export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' |
   readonly leaderElection?: string | LeaderElectionOptions | undefined;
   /** The port of `/healthz`, `/readyz` and `/metrics`. Default: they are not served. */
   readonly port?: number;
+  /** Serves the metrics on a port of their own; `false`: nowhere. Default: `/metrics` on `port`. */
+  readonly metrics?: { readonly port: number; readonly path: string } | false;
+  /** Answers `askForExplanation`. Default: nothing, and reconciles are not recorded. */
+  readonly explain?: ExplainOptions | undefined;
   /** Options of `/healthz`. */
   readonly liveness?: LivenessOptions;
 }
@@ -35,7 +42,7 @@ export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' |
  * Runs an operator as the whole process: connects, adds the controllers, runs until SIGTERM or SIGINT, and stops gracefully. It handles the
  * signals of the process and sets its exit code, with one line on stderr:
  *
- * - 2 if no API server is configured, or the port is in use;
+ * - 2 if no API server is configured, or a port is in use;
  * - 1 if it loses its Lease. The process then exits at once, even if reconciles still run.
  *
  * For other behaviour use {@link connectOperator}.
@@ -51,40 +58,53 @@ export async function runOperator(
   options: RunOptions,
   setUp: (operator: Operator) => void | Promise<void> = () => {},
 ): Promise<void> {
-  const { name, controllers = [], log = pino({ name }) } = options;
-  const exitWith2 = (problem: string): void => {
-    process.stderr.write(`${name}: ${printableLines(problem)}\n`);
-    process.exitCode = 2;
+  const { name, log = pino({ name }) } = options;
+  const exitWith = (code: 1 | 2, { message }: Error): void => {
+    process.stderr.write(`${name}: ${printableLines(message)}\n`);
+    process.exitCode = code;
   };
-  let operator: Operator;
   try {
-    const leaderElection = await electionOf(options.leaderElection, process.env);
-    operator = await connectOperator({ ...options, log, leaderElection, environment: process.env });
+    await run(process, { ...options, log }, setUp, (lost) => {
+      exitWith(1, lost);
+      // Explicitly, because a reconcile that does not end would keep the process alive.
+      process.exit(1);
+    });
   } catch (error) {
-    if (!(error instanceof ConnectionError)) throw error;
-    return exitWith2(error.message);
+    if (!(error instanceof ConnectionError || error instanceof PortInUseError)) throw error;
+    exitWith(2, error);
   }
-  for (const controller of controllers) controller.add(operator, options);
-  await setUp(operator);
-  const liveness = new Liveness(operator.manager, options.liveness);
-  let server: HttpServer | undefined;
+}
+
+async function run(
+  process: OperatorProcess,
+  options: RunOptions & Pick<ConnectOptions, 'log'>,
+  setUp: (operator: Operator) => void | Promise<void>,
+  exit: (error: LeadershipLostError) => void,
+): Promise<void> {
+  const { controllers = [], explain, log } = options;
+  const leaderElection = await electionOf(options.leaderElection, process.env);
+  const explaining = explain && (await startExplaining(explain, log));
+  const closers: (() => unknown)[] = [() => explaining?.close()];
   try {
-    server = await listen(options.port, operator, liveness);
-  } catch (error) {
-    liveness.stop();
-    if (!isPortInUse(error)) throw error;
-    return exitWith2(`port ${options.port} is in use: choose another one`);
-  }
-  try {
+    const observer = explaining?.recorder;
+    const operator = await connectOperator({ ...options, leaderElection, observer, environment: process.env });
+    explaining?.setOperator(operator);
+    for (const controller of controllers) controller.add(operator, options);
+    await setUp(operator);
+    const liveness = new Liveness(operator.manager, options.liveness);
+    closers.push(() => liveness.stop());
+    for (const [port, routes] of portsOf(options, operator, liveness)) {
+      const server = await listen(port, routes);
+      closers.push(() => server.close());
+    }
+    log.info({ server: operator.connection.server.origin }, 'operator starts');
     await operator.run(terminationSignal(process, log));
+    log.info({}, 'operator has stopped');
   } catch (error) {
     if (!(error instanceof LeadershipLostError)) throw error;
-    process.stderr.write(`${name}: ${printableLines(error.message)}\n`);
-    // Exit explicitly, because a reconcile that does not end would keep the process alive.
-    process.exit(1);
+    exit(error);
   } finally {
-    liveness.stop();
-    await server?.close();
+    await Promise.all(closers.map((close) => close()));
   }
 }
 
@@ -96,14 +116,31 @@ async function electionOf(
   return { lease: { namespace: (await podNamespace(environment)) ?? 'default', name: option } };
 }
 
-const isPortInUse = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && 'code' in error && error.code === 'EADDRINUSE';
+type Routes = Readonly<Record<string, Route>>;
 
-async function listen(
-  port: number | undefined,
+/** The routes of each port. */
+function portsOf(
+  { port, metrics }: Pick<RunOptions, 'port' | 'metrics'>,
   operator: Operator,
   liveness: Liveness,
-): Promise<HttpServer | undefined> {
-  if (port === undefined) return undefined;
-  return serve(port, { ...probeRoutes(operator, liveness), '/metrics': metricsRoute(operator.metrics) });
+): readonly (readonly [port: number, Routes])[] {
+  const exposed = metricsRoute(operator.metrics);
+  const probes = { ...probeRoutes(operator, liveness), ...(metrics === undefined && { '/metrics': exposed }) };
+  return [
+    ...(port === undefined ? [] : [[port, probes] as const]),
+    ...(metrics ? [[metrics.port, { [metrics.path]: exposed }] as const] : []),
+  ];
+}
+
+class PortInUseError extends Error {
+  override readonly name = 'PortInUseError';
+}
+
+async function listen(port: number, routes: Routes): Promise<HttpServer> {
+  try {
+    return await serve(port, routes);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw cause;
+    throw new PortInUseError(`port ${port} of ${Object.keys(routes)[0]} is in use: choose another one`, { cause });
+  }
 }

@@ -7,7 +7,8 @@ import { stringify } from 'yaml';
 import { cache } from '../../../../src/runtime/controller/index.ts';
 import { defineController, done, type Operator, type Result, runOperator } from '../../../../src/runtime/index.ts';
 import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
-import type { OperatorProcess } from '../../../../src/runtime/process/index.ts';
+import { askForExplanation, type ExplainAnswer, type OperatorProcess } from '../../../../src/runtime/process/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -109,6 +110,75 @@ describe('with an API server', () => {
     await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
   });
 
+  test('serves the metrics on a port of their own, or nowhere', async () => {
+    const [port, metricsPort] = await freePorts();
+    const statusOf = async (where: number, path: string) => (await fetch(`http://127.0.0.1:${where}/${path}`)).status;
+    const metrics = { port: metricsPort, path: '/numbers' };
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), port, metrics }, ({ manager }) => {
+      manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    expect(await statusOf(metricsPort, 'numbers')).toBe(200);
+    expect(await statusOf(metricsPort, 'healthz')).toBe(404);
+    expect([await statusOf(port, 'healthz'), await statusOf(port, 'metrics')]).toEqual([200, 404]);
+    process.emit('SIGTERM');
+    await running;
+
+    process = new FakeProcess(process.env);
+    const silent = runOperator(process, { name: 'greeter', log: new RecordingLog(), port, metrics: false }, (made) => {
+      made.manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    expect([await statusOf(port, 'healthz'), await statusOf(port, 'metrics')]).toEqual([200, 404]);
+    process.emit('SIGTERM');
+    await silent;
+  });
+
+  test('closes the port of the probes if that of the metrics is in use', async () => {
+    const [port] = await freePorts();
+    const metrics = { port: Number(server.connection.server.port), path: '/metrics' };
+    await runOperator(process, { name: 'greeter', log: new RecordingLog(), port, metrics });
+    expect(process.written).toEqual([`greeter: port ${metrics.port} of /metrics is in use: choose another one\n`]);
+    expect(process.exitCode).toBe(2);
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+  });
+
+  test('answers questions about its reconciles, from the start to the end', async () => {
+    const log = new RecordingLog();
+    const query = { kind: 'widget', namespace: 'default', name: 'a' };
+    const notes = (kind: string) => [`${kind} is new`];
+    const asked: unknown[] = [];
+    const running = runOperator(
+      process,
+      { name: 'greeter', log, explain: { folder: home, notes } },
+      async (operator) => {
+        asked.push(await askForExplanation(home, { ...query, kind: 'gadget' }));
+        operator.manager.controller(Widget, { reconcile: async () => done });
+      },
+    );
+    (await server.next({ path: widgetsPath })).list('10', [stored('a', '1')]);
+    expect(asked).toEqual([{ problem: expect.stringContaining('reconciles no kind gadget'), notes: [] }]);
+    await eventually('it is recorded', async () => {
+      const answer = (await askForExplanation(home, query)) as ExplainAnswer;
+      return answer.explanation?.total === 1 && answer.notes.includes('Widget is new');
+    });
+    process.emit('SIGTERM');
+    await running;
+    await expect(askForExplanation(home, query)).rejects.toThrow('ENOENT');
+  });
+
+  test('runs without explanations where the socket cannot be made', async () => {
+    const log = new RecordingLog();
+    await writeFile(join(home, 'file'), '');
+    const running = runOperator(process, { name: 'greeter', log, explain: { folder: join(home, 'file') } }, (made) => {
+      made.manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    expect(log.messages('warn')).toEqual(['no socket for explanations: choose another folder']);
+    process.emit('SIGTERM');
+    await running;
+  });
+
   test.each([
     ['its name and the host', {}, { controller: 'greeter', instance: hostname(), userAgent: 'greeter' }],
     [
@@ -167,7 +237,7 @@ describe('with an API server', () => {
   test('prints one line and sets the exit code 2 if the port is in use', async () => {
     const port = Number(server.connection.server.port);
     await runOperator(process, { name: 'greeter', log: new RecordingLog(), port });
-    expect(process.written).toEqual([`greeter: port ${port} is in use: choose another one\n`]);
+    expect(process.written).toEqual([`greeter: port ${port} of /healthz is in use: choose another one\n`]);
     expect(process.exitCode).toBe(2);
   });
 

@@ -1,0 +1,76 @@
+import { serveExplanations } from '../observability/explain-socket.ts';
+import type { ActivityQuery, ExplainAnswer, ExplainQuery } from '../observability/explanation.ts';
+import { FlightRecorder } from '../observability/flight-recorder.ts';
+import type { Logger } from '../observability/index.ts';
+import type { Operator } from './connect-operator.ts';
+
+/** How an operator explains what it did. */
+export interface ExplainOptions {
+  /** Where the socket is made, which only the user of this process may open. */
+  readonly folder: string;
+  /** What limits explanations of a kind, for example that its controller is disabled. Default: nothing. */
+  readonly notes?: (kind: string) => readonly string[];
+}
+
+/** What records reconciles, and answers the queries of `explain` about them. */
+export interface Explaining {
+  readonly recorder: FlightRecorder;
+  readonly setOperator: (operator: Pick<Operator, 'leadership' | 'elector'>) => void;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Answers the queries about an operator, once it is set. Undefined if the socket cannot be made: explanations are a help, not a need, so the
+ * operator runs without them, and nothing is recorded.
+ */
+export async function startExplaining({ folder, notes }: ExplainOptions, log: Logger): Promise<Explaining | undefined> {
+  const recorder = new FlightRecorder();
+  let operator: Pick<Operator, 'leadership' | 'elector'> | undefined;
+  const answer = (query: ExplainQuery | ActivityQuery): ExplainAnswer =>
+    operator === undefined
+      ? { problem: 'the operator starts: ask again', notes: [] }
+      : answerOf(query, operator, recorder, notes);
+  try {
+    const server = await serveExplanations(folder, answer, log);
+    return {
+      recorder,
+      setOperator: (started) => {
+        operator = started;
+      },
+      close: () => server.close(),
+    };
+  } catch (error) {
+    log.warn({ err: error, folder }, 'no socket for explanations: choose another folder');
+    return undefined;
+  }
+}
+
+function answerOf(
+  query: ExplainQuery | ActivityQuery,
+  operator: Pick<Operator, 'leadership' | 'elector'>,
+  recorder: FlightRecorder,
+  notesOf: ExplainOptions['notes'] = () => [],
+): ExplainAnswer {
+  const leadership = operator.leadership();
+  const answer: Omit<ExplainAnswer, 'notes'> =
+    'kind' in query ? explainObject(query, recorder) : { activity: recorder.explainActivity(query) };
+  const standby = operator.elector?.isLeading === false ? ['this replica does not lead: ask the leader'] : [];
+  return {
+    ...answer,
+    notes: [...standby, ...(answer.explanation === undefined ? [] : notesOf(answer.explanation.kind))],
+    ...(leadership !== undefined && {
+      leader: {
+        identity: leadership.identity,
+        isThisReplica: leadership.isThisProcess,
+        since: leadership.since.toISOString(),
+        ...(leadership.because !== undefined && { because: leadership.because }),
+      },
+    }),
+  };
+}
+
+function explainObject(query: ExplainQuery, recorder: FlightRecorder): Pick<ExplainAnswer, 'explanation' | 'problem'> {
+  const explanation = recorder.explain(query);
+  if (explanation !== undefined) return { explanation };
+  return { problem: `this operator reconciles no kind ${query.kind}: name it as kubectl does, as deployments.apps` };
+}
