@@ -11,11 +11,12 @@ export const runtimeBugs: readonly SeededBug[] = [
   },
   {
     name: 'Runtime: a failed reconcile is not retried',
-    file: 'runtime/controller/controller.ts',
-    find: `    this.#queue.addRateLimited(key);
-    if (isConflict(error)`,
-    replace: '    if (isConflict(error)',
-    plans: { perturb: ['pet/create'] },
+    file: 'runtime/queue/work-queue.ts',
+    find: `  addRateLimited(key: string): void {
+    if (this.#isClosed) return;`,
+    replace: `  addRateLimited(key: string): void {
+    if (!this.#isClosed) return;`,
+    plans: { perturb: ['postgres-writer/create'] },
   },
   {
     name: 'Runtime: the finalizer is removed before the clean-up',

@@ -418,9 +418,6 @@ export class Controller<T extends KubeObject> {
     const startedAtMs = performance.now();
     this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
-    let end: ReconcileEnd = { outcome: 'success' };
-    /** What `reconcile` threw, or the error of its result `retry`. */
-    let error: unknown;
     const priorFailures = this.#priorFailures(key);
     const requests = new ReconcileRequests(this.#client, {
       key,
@@ -432,22 +429,16 @@ export class Controller<T extends KubeObject> {
       trace,
     });
     const { client } = requests;
-    try {
-      const result = await this.#reconcile(parseKey(key), { client, signal, log, priorFailures, statusDebounce });
-      if (timer?.timedOut()) throw signal.reason;
-      if (result.type === 'retry') error = result.error;
-      end = this.#handleResult(key, result, log);
-    } catch (thrown) {
-      error = thrown;
-      end = this.#handleError(key, thrown, log, { signal, timedOut: timer?.timedOut() ?? false });
-    } finally {
-      timer?.stop();
-      statusDebounce?.end({ isRetried: end.outcome === 'error' && end.failure !== 'terminal' });
-      const endedAtMs = performance.now();
-      this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
-      if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-      trace?.ended(end.outcome, end.failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
-    }
+    const context = { client, signal, log, priorFailures, statusDebounce };
+    const ending = await endingOf(parseKey(key), this.#reconcile, context, timer);
+    const { outcome, failure } = this.#finish(key, ending, log);
+    timer?.stop();
+    statusDebounce?.end({ isRetried: outcome === 'error' && failure !== 'terminal' });
+    const endedAtMs = performance.now();
+    this.#metrics.finished(outcome, (endedAtMs - startedAtMs) / 1000, failure);
+    if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
+    const error = 'error' in ending ? ending.error : undefined;
+    trace?.ended(outcome, failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     return requests;
   }
 
@@ -490,73 +481,96 @@ export class Controller<T extends KubeObject> {
     }));
   }
 
-  #handleResult(key: string, result: Result, log: Logger): ReconcileEnd {
-    if (result.type === 'retry') {
-      log.debug({ err: result.error }, 'the status reports the failure: retrying with backoff');
-      this.#queue.addRateLimited(key);
-      return { outcome: 'error' };
+  /** What follows from the end of a reconcile: whether and when its key runs again, and what the log and the metrics say. */
+  #finish(key: string, ending: Ending, log: Logger): { readonly outcome: ResultLabel; readonly failure?: FailureKind } {
+    switch (ending.type) {
+      case 'done':
+        this.#queue.forget(key);
+        return { outcome: 'success' };
+      case 'requeueAfter':
+        this.#queue.addAfter(key, ending.delayMs);
+        this.#queue.forget(key);
+        return { outcome: 'requeue_after' };
+      case 'retry':
+        log.debug({ err: ending.error }, 'the status reports the failure: retrying with backoff');
+        this.#queue.addRateLimited(key);
+        return { outcome: 'error' };
+      case 'namespaceTerminating':
+        // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key.
+        this.#queue.forget(key);
+        return { outcome: 'success' };
+      case 'gateClosed':
+        // The leader elector logs why the gate closed. The gate never reopens, so a retry is pointless.
+        log.debug({ err: ending.error }, 'reconcile aborted: this process may no longer write');
+        return { outcome: 'error' };
+      case 'timedOut':
+        log.error({ err: ending.error }, 'reconcile failed: trying again');
+        this.#timeouts.set(key, ending.error);
+        this.#queue.addRateLimited(key);
+        return { outcome: 'error', failure: 'timeout' };
+      case 'aborted':
+        log.info({ err: asError(ending.error) }, 'reconcile failed after the drain timeout: not retried');
+        return { outcome: 'error' };
+      case 'terminal':
+        log.error({ err: ending.error }, 'reconcile failed with a terminal error: not retried');
+        this.#queue.forget(key);
+        return { outcome: 'error', failure: 'terminal' };
+      case 'stale':
+        // Ordinary. Retry, because no event may follow: the store never sees an object that was created and deleted between two lists. A
+        // Conflict that never ends has another cause, such as a wrong precondition.
+        this.#queue.addRateLimited(key);
+        if (isPersistent(this.#queue.failuresInARow(key), new Date()))
+          log.warn({ err: ending.error }, 'conflicts do not end: retrying');
+        else log.debug({ err: ending.error }, 'conflict: retrying');
+        return { outcome: 'error' };
+      case 'failed':
+        this.#queue.addRateLimited(key);
+        log.error({ err: asError(ending.error) }, 'reconcile failed: trying again');
+        return isDefect(ending.error) ? { outcome: 'error', failure: 'panic' } : { outcome: 'error' };
     }
-    if (result.type === 'requeueAfter') this.#queue.addAfter(key, result.delayMs);
-    this.#queue.forget(key);
-    return result.type === 'requeueAfter' ? { outcome: 'requeue_after' } : { outcome: 'success' };
   }
+}
 
-  #retryAfterTimeout(key: string, error: unknown, log: Logger): ReconcileEnd {
-    log.error({ err: error }, 'reconcile failed: trying again');
-    this.#timeouts.set(key, error);
-    this.#queue.addRateLimited(key);
-    return { outcome: 'error', failure: 'timeout' };
-  }
+/** How a reconcile has ended: with its result or with an error. */
+type Ending =
+  | Result
+  | {
+      readonly type:
+        | 'namespaceTerminating'
+        | 'gateClosed'
+        | 'timedOut'
+        | 'aborted'
+        | 'terminal'
+        /** The store was. */
+        | 'stale'
+        | 'failed';
+      readonly error: unknown;
+    };
 
-  #handleError(
-    key: string,
-    error: unknown,
-    log: Logger,
-    { signal, timedOut }: { readonly signal: AbortSignal; readonly timedOut: boolean },
-  ): ReconcileEnd {
-    const { namespace } = parseKey(key);
-    if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
-      // of a child elsewhere does not delete this object: that error is retried.
-      this.#queue.forget(key);
-      return { outcome: 'success' };
-    }
-    if (error instanceof GateClosedError) {
-      // The leader elector logs why the gate closed. The gate never reopens, so a retry is pointless.
-      log.debug({ err: error }, 'reconcile aborted: this process may no longer write');
-      return { outcome: 'error' };
-    }
-    if (timedOut) return this.#retryAfterTimeout(key, signal.reason, log);
-    if (signal.aborted) {
-      log.info({ err: asError(error) }, 'reconcile failed after the drain timeout: not retried');
-      return { outcome: 'error' };
-    }
-    if (isTerminal(error)) {
-      log.error({ err: error }, 'reconcile failed with a terminal error: not retried');
-      this.#queue.forget(key);
-      return { outcome: 'error', failure: 'terminal' };
-    }
-    this.#queue.addRateLimited(key);
-    if (isConflict(error) || isAlreadyExists(error)) {
-      // The store was stale, which is ordinary. Retry, because no event may follow: the store never sees an object that was
-      // created and deleted between two lists. A Conflict that never ends has another cause, such as a wrong precondition.
-      if (isPersistent(this.#queue.failuresInARow(key), new Date()))
-        log.warn({ err: error }, 'conflicts do not end: retrying');
-      else log.debug({ err: error }, 'conflict: retrying');
-      return { outcome: 'error' };
-    }
-    log.error({ err: asError(error) }, 'reconcile failed: trying again');
-    return isDefect(error) ? { outcome: 'error', failure: 'panic' } : { outcome: 'error' };
+async function endingOf(
+  key: ObjectKey,
+  reconcile: Reconcile,
+  context: ReconcileContext,
+  timer: ReconcileTimer | undefined,
+): Promise<Ending> {
+  const { signal } = context;
+  try {
+    const result = await reconcile(key, context);
+    return timer?.timedOut() ? { type: 'timedOut', error: signal.reason } : result;
+  } catch (error) {
+    // A terminating namespace of a child elsewhere does not delete this object: that error is retried.
+    if (key.namespace !== undefined && isNamespaceTerminating(error, key.namespace))
+      return { type: 'namespaceTerminating', error };
+    if (error instanceof GateClosedError) return { type: 'gateClosed', error };
+    if (timer?.timedOut()) return { type: 'timedOut', error: signal.reason };
+    if (signal.aborted) return { type: 'aborted', error };
+    if (isTerminal(error)) return { type: 'terminal', error };
+    return { type: isConflict(error) || isAlreadyExists(error) ? 'stale' : 'failed', error };
   }
 }
 
 const ownedWatch = (owner: Kind, child: Kind | OwnedKind): Watch =>
   'plural' in child ? owns(owner, child) : owns(owner, child.kind, child);
-
-interface ReconcileEnd {
-  readonly outcome: ResultLabel;
-  readonly failure?: FailureKind;
-}
 
 /** Most changes of the status alone are the operator's own. */
 const changesMoreThanStatus = (delta: Delta<KubeObject>): boolean =>
