@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Echo } from '../src/api/index.ts';
+import type { Echo } from '../src/kinds/echo/kind.ts';
 import { startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
 import { burst, connectWriters, eventsArrived, serve, writers } from './load.ts';

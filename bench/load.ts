@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Echo } from '../src/api/index.ts';
-import { echoJob } from '../src/controllers/echo/echo-job.ts';
-import { echoReasons, outcomeOf } from '../src/controllers/echo/index.ts';
+import { echoReasons, outcomeOf } from '../src/kinds/echo/controller.ts';
+import { echoJob } from '../src/kinds/echo/echo-job.ts';
+import { Echo } from '../src/kinds/echo/kind.ts';
 import { childManifest, desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
 import { Event, Job } from '../src/runtime/kinds/index.ts';

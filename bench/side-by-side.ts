@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Echo } from '../src/api/index.ts';
+import { Echo } from '../src/kinds/echo/kind.ts';
 import { Namespace } from '../src/runtime/kinds/index.ts';
 import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
 import { type ApiServer, startApiServer } from './api-server.ts';

@@ -1,4 +1,4 @@
-import { Echo } from '../src/api/index.ts';
+import { Echo } from '../src/kinds/echo/kind.ts';
 import { type Client, findCondition, type Kind, type KubeObject } from '../src/runtime/index.ts';
 import { Job } from '../src/runtime/kinds/index.ts';
 import { namespace } from './api-server.ts';

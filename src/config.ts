@@ -12,6 +12,7 @@ import {
   seconds,
   text,
 } from './environment.ts';
+import { type ControllerName, controllerNames, kindEntries } from './kinds.ts';
 
 /** The operator's settings. Each is read from the named environment variable; docs/operations.md lists them. */
 export interface Config {
@@ -152,15 +153,7 @@ export interface Config {
 /** An object of Kubernetes' API. Only the API server knows its fields. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The names of the controllers in CONTROLLERS and in the chart's values. */
-export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'bookStore', 'pet', 'postgresWriter'] as const;
-export type ControllerName = (typeof controllerNames)[number];
-
-/**
- * The others are opt-in: they need an external system, or create pods of any kind, which is nearly the power of a cluster
- * administrator.
- */
-const controllersByDefault: readonly ControllerName[] = ['echo', 'scheduledEcho'];
+const controllersByDefault = controllerNames.filter((name) => kindEntries[name].runsByDefault);
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
 export type SslMode = (typeof sslModes)[number];

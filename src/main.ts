@@ -1,9 +1,9 @@
-import { kinds, kindsWithFinalizer } from './api/index.ts';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './crds.ts';
 import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
+import { kinds, kindsWithFinalizer } from './operator.ts';
 import { controllerDisabled, fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';

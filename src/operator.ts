@@ -1,99 +1,90 @@
 import { readFileSync } from 'node:fs';
-import { BookStore, Echo, ScheduledEcho } from './api/index.ts';
-import {
-  type Config,
-  ConfigError,
-  type ControllerName,
-  controllerNames,
-  type JsonObject,
-  readConfig,
-} from './config.ts';
-import { keepReadFields as keepReadClaimFields } from './controllers/book-store/claims.ts';
-import { bookStoreController } from './controllers/book-store/index.ts';
-import { keepChildrenOf } from './controllers/cached-fields.ts';
-import { echoController } from './controllers/echo/index.ts';
-import { addDisabledController, type PodDefaults } from './controllers/index.ts';
-import { petController } from './controllers/pet/index.ts';
-import { podSetController } from './controllers/pod-set/index.ts';
-import { keepReadFields } from './controllers/pods.ts';
-import { postgresWriterController } from './controllers/postgres-writer/index.ts';
-import { scheduledEchoController } from './controllers/scheduled-echo/index.ts';
+import { type Config, ConfigError, type JsonObject, readConfig } from './config.ts';
+import { keepReadFields as keepReadClaimFields } from './kinds/book-store/claims.ts';
+import type { PetOptions } from './kinds/pet/controller.ts';
+import { keepChildrenOf } from './kinds/shared/cached-fields.ts';
+import { addDisabledController } from './kinds/shared/disabled-controller.ts';
+import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
+import { keepReadFields } from './kinds/shared/pods.ts';
+import { type ControllerName, controllerNames, type KindSettings, kindEntries } from './kinds.ts';
 import { cache, type DefinedController } from './runtime/controller/index.ts';
-import type { KubeObject, Operator } from './runtime/index.ts';
-import { CronJob, Deployment, Job, PersistentVolumeClaim, Pod, Service, StatefulSet } from './runtime/kinds/index.ts';
+import type { CustomKind, KubeObject, Operator } from './runtime/index.ts';
+import { PersistentVolumeClaim, Pod } from './runtime/kinds/index.ts';
 
-export { controllerDisabled } from './controllers/index.ts';
+export { controllerDisabled } from './kinds/shared/disabled-controller.ts';
 
 /** The parts of the operator that controllers use. */
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
 
 /** One of the operator's controllers. If it is off, {@link addDisabledController} replaces it. */
-export interface OperatorController extends Pick<DefinedController, 'kind' | 'permissions' | 'finalizer'> {
+export interface OperatorController extends Pick<DefinedController, 'kind' | 'reasons' | 'permissions' | 'finalizer'> {
   add(operator: OperatorParts, config: Config): void;
 }
 
-/** What the caches keep of the objects that others may have created. All controllers share them. */
-export const caches = [
-  cache(Pod, { transform: keepReadFields }),
-  cache(Job, { transform: keepChildrenOf(Echo) }),
-  cache(CronJob, { transform: keepChildrenOf(ScheduledEcho) }),
-  ...[Deployment, StatefulSet, Service].map((kind) =>
-    cache<KubeObject>(kind, { transform: keepChildrenOf(BookStore) }),
-  ),
-  cache(PersistentVolumeClaim, { transform: keepReadClaimFields }),
-];
-
-/** A controller that depends on the settings. Its kind, its permissions and its finalizer do not. */
-function defined(define: (config: Config) => DefinedController): OperatorController {
-  const { kind, permissions, finalizer } = define(readConfig({}));
+function operatorController(name: ControllerName): OperatorController {
+  const define = (config: Config): DefinedController => kindEntries[name].controller(settingsOf(config));
+  const { kind, reasons, permissions, finalizer } = define(readConfig({}));
   return {
-    kind,
-    permissions,
-    finalizer,
+    ...{ kind, reasons, permissions, finalizer },
     add: (operator, config) => {
       define(config).add(operator, { ...sharedOptions(config), caches });
     },
   };
 }
 
-/** All controllers. What costs memory (gRPC, pg) is imported when one starts to work. */
-export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
-  echo: defined((config) => echoController({ image: config.echoImage, podDefaults: podDefaults(config) })),
-  scheduledEcho: defined((config) =>
-    scheduledEchoController({ image: config.echoImage, podDefaults: podDefaults(config) }),
-  ),
-  podSet: defined((config) => podSetController({ image: config.podSetImage, podDefaults: podDefaults(config) })),
-  bookStore: defined((config) => bookStoreController(bookStorePodDefaults(config))),
-  pet: defined((config) => {
-    const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
-    const { numWorkers: workers, resyncSeconds } = config;
-    return petController({
-      address,
-      tls: tls
-        ? readTlsFiles({
-            ca: ['PETSTORE_CA_FILE', caFile],
-            cert: ['PETSTORE_CERT_FILE', certFile],
-            key: ['PETSTORE_KEY_FILE', keyFile],
-          })
-        : undefined,
-      timeoutMs: timeoutSeconds * 1000,
-      workers,
-      resyncEveryMs: resyncSeconds * 1000,
-    });
-  }),
-  postgresWriter: defined((config) => {
-    const { host = '', tables, ...settings } = config.psql;
-    const { numWorkers: workers, resyncSeconds } = config;
-    return postgresWriterController({
-      settings: { host, ...settings },
-      allowedTables: tables,
-      workers,
-      resyncEveryMs: resyncSeconds * 1000,
-    });
-  }),
-};
+/** All controllers. */
+export const controllers = Object.fromEntries(
+  controllerNames.map((name) => [name, operatorController(name)]),
+) as Readonly<Record<ControllerName, OperatorController>>;
+
+/** Every kind of the operator, in the order in which the CRDs are applied. */
+export const kinds: readonly CustomKind[] = Object.values(controllers).map(({ kind }) => kind);
+
+/** The kinds with a finalizer. A deleted object stays until the operator has removed what the garbage collector does not. */
+export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = Object.values(
+  controllers,
+).flatMap(({ kind, finalizer }) => (finalizer === undefined ? [] : [{ kind, finalizer }]));
+
+const childKinds = new Set(Object.values(kindEntries).flatMap(({ children = [] }) => children));
+
+/** What the caches keep of the objects that others may have created. All controllers share them. */
+export const caches = [
+  cache(Pod, { transform: keepReadFields }),
+  cache(PersistentVolumeClaim, { transform: keepReadClaimFields }),
+  ...[...childKinds].map((child) => cache<KubeObject>(child, { transform: keepChildrenOf(...kinds) })),
+];
 
 // Function declarations: the definitions above call them while this module is loaded.
+function settingsOf(config: Config): KindSettings {
+  const pods = podDefaults(config);
+  const { host = '', tables: allowedTables, ...database } = config.psql;
+  const { workers, resyncEveryMs } = sharedOptions(config);
+  return {
+    printPod: { image: config.echoImage, podDefaults: pods },
+    podSet: { image: config.podSetImage, podDefaults: pods },
+    bookStore: bookStorePodDefaults(config),
+    pet: () => petOptions(config),
+    postgresWriter: { settings: { host, ...database }, allowedTables, workers, resyncEveryMs },
+  };
+}
+
+function petOptions(config: Config): PetOptions {
+  const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
+  const { workers, resyncEveryMs } = sharedOptions(config);
+  const files = {
+    ca: ['PETSTORE_CA_FILE', caFile],
+    cert: ['PETSTORE_CERT_FILE', certFile],
+    key: ['PETSTORE_KEY_FILE', keyFile],
+  } as const;
+  return {
+    address,
+    tls: tls ? readTlsFiles(files) : undefined,
+    timeoutMs: timeoutSeconds * 1000,
+    workers,
+    resyncEveryMs,
+  };
+}
+
 /** The defaults of a BookStore's pods. */
 export function bookStorePodDefaults(config: Config): PodDefaults {
   return podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
@@ -124,11 +115,9 @@ function isPresent<T extends JsonObject>(object: T | undefined): object is T {
 }
 
 /** The options that all controllers have. */
-const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
-  workers,
-  namespaces,
-  resyncEveryMs: resyncSeconds * 1000,
-});
+function sharedOptions({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) {
+  return { workers, namespaces, resyncEveryMs: resyncSeconds * 1000 };
+}
 
 type TlsFile = 'ca' | 'cert' | 'key';
 

@@ -1,4 +1,4 @@
-import { Echo } from '../src/api/index.ts';
+import { Echo } from '../src/kinds/echo/kind.ts';
 import type { Manifest, ObjectKey } from '../src/runtime/index.ts';
 import type { TestCluster } from './test-cluster.ts';
 import { customManifest, withReason } from './with-reason.ts';

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-import { kinds } from '../src/api/index.ts';
+
+import { kinds } from '../src/operator.ts';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
 import { ApiError, isNotFound, kubeconfigConnection, NoResponseError } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';

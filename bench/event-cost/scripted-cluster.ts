@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Echo } from '../../src/api/index.ts';
-import { echoJob } from '../../src/controllers/echo/echo-job.ts';
-import { echoReasons, outcomeOf } from '../../src/controllers/echo/index.ts';
+import { echoReasons, outcomeOf } from '../../src/kinds/echo/controller.ts';
+import { echoJob } from '../../src/kinds/echo/echo-job.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { childManifest, desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
 import type { KubeObject } from '../../src/runtime/index.ts';
 import { Job } from '../../src/runtime/kinds/index.ts';

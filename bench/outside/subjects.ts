@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { petReasons } from '../../src/controllers/pet/reasons.ts';
-import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
-import { postgresWriterReasons } from '../../src/controllers/postgres-writer/reasons.ts';
+import { Pet, petFinalizer } from '../../src/kinds/pet/kind.ts';
+import { petReasons } from '../../src/kinds/pet/reasons.ts';
+import { wantedPet } from '../../src/kinds/pet/store-pet.ts';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
+import { postgresWriterReasons } from '../../src/kinds/postgres-writer/reasons.ts';
 import { desiredStatus } from '../../src/runtime/controller/index.ts';
 import {
   type Client,

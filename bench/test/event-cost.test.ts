@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { echoController } from '../../src/controllers/echo/index.ts';
+import { echoController } from '../../src/kinds/echo/controller.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { Applier, EventRecorder, Manager } from '../../src/runtime/index.ts';

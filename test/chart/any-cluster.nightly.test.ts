@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-import { kinds } from '../../src/api/index.ts';
+
+import { kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { ClusterRole, CustomResourceDefinition, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { controllerNames } from '../../src/config.ts';
+import { controllerNames } from '../../src/kinds.ts';
 import { Helm } from './helm.ts';
 
 const noServiceMonitor = 'created no ServiceMonitor';

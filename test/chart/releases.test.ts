@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-import { PodSet } from '../../src/api/index.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { kindsWithFinalizer } from '../../src/api/index.ts';
+
+import { kindsWithFinalizer } from '../../src/operator.ts';
 import { Helm, helmNames } from './helm.ts';
 
 const job = 'demo-echoperator-uninstall';

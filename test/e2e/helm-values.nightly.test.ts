@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { kinds } from '../../src/api/index.ts';
+
+import { kinds } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { Cluster } from '../../tools/cluster/index.ts';
 import { buildImage } from '../../tools/release/index.ts';

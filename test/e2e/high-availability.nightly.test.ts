@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition, Pod } from '../../src/runtime/kinds/index.ts';
 import { defaultTimings } from '../../src/runtime/leader-election/index.ts';

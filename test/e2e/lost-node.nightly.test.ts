@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
-import type { PodSet } from '../../src/api/index.ts';
+import type { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { Cluster } from '../../tools/cluster/index.ts';
 import { E2eCluster } from './environment/cluster.ts';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo, kinds } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { kinds } from '../../src/operator.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';

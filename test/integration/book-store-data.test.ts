@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { BookStore } from '../../src/api/index.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { ConfigMap, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { BookStore } from '../../src/api/index.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

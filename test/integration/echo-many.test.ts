@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { Event, Job, Namespace, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';

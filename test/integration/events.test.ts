@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { EventRecorder } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';

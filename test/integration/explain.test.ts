@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { Pet } from '../../src/kinds/pet/kind.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
+import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import type { Kind } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { kinds } from '../../src/api/index.ts';
+
+import { kinds } from '../../src/operator.ts';
 import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
 import { sampleNumber } from './environment/perturbation-sample.ts';
 

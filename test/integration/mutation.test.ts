@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { Echo } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { addControllers } from '../../src/operator.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { controllerReference, defineReasons, done, type Operator, OutcomeReporter } from '../../src/runtime/index.ts';

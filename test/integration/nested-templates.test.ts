@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { PodSet } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

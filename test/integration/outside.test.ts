@@ -1,16 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import {
-  BookStore,
-  bookStoreFinalizer,
-  Echo,
-  Pet,
-  PodSet,
-  PostgresWriter,
-  postgresWriterFinalizer,
-  ScheduledEcho,
-} from '../../src/api/index.ts';
+import { BookStore, bookStoreFinalizer } from '../../src/kinds/book-store/kind.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { Pet } from '../../src/kinds/pet/kind.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
+import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { findCondition, type Kind, type KubeObject } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';

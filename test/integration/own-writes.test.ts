@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';

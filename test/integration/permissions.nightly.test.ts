@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { parse, stringify } from 'yaml';
-import { type ControllerName, controllerNames } from '../../src/config.ts';
+import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { leasePermissions, type PolicyRule, permissions } from '../../src/runtime/index.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { pino } from 'pino';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';

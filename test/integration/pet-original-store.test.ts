@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { Pet } from '../../src/api/index.ts';
+import { Pet } from '../../src/kinds/pet/kind.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import type { OperatorProcess } from '../../testkit/operator-process.ts';

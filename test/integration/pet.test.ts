@@ -1,6 +1,6 @@
 import { Code } from '@connectrpc/connect';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { Pet, petFinalizer } from '../../src/api/index.ts';
+import { Pet, petFinalizer } from '../../src/kinds/pet/kind.ts';
 import { isInvalid } from '../../src/runtime/client/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { PodSet } from '../../src/api/index.ts';
-import { podSetController } from '../../src/controllers/pod-set/index.ts';
+import { podSetController } from '../../src/kinds/pod-set/controller.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { caches } from '../../src/operator.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import type { ObjectKey } from '../../src/runtime/index.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { PodSet } from '../../src/api/index.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { isNotFound } from '../../src/runtime/client/index.ts';
 import { controllerOf } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { Echo, PodSet } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { ConfigMap, Event, Namespace, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { Database } from '../../src/controllers/postgres-writer/database.ts';
+import { Database } from '../../src/kinds/postgres-writer/database.ts';
 import { GateClosedError } from '../../src/runtime/client/index.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

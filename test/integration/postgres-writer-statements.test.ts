@@ -1,11 +1,11 @@
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
-import { InFlightCount } from '../../src/controllers/outside/index.ts';
-import { Database } from '../../src/controllers/postgres-writer/database.ts';
-import type { Row } from '../../src/controllers/postgres-writer/statements.ts';
-import type { Rows } from '../../src/controllers/postgres-writer/tables.ts';
-import { Tables } from '../../src/controllers/postgres-writer/tables.ts';
+import { InFlightCount } from '../../src/external/batch.ts';
+import { Database } from '../../src/kinds/postgres-writer/database.ts';
+import type { Row } from '../../src/kinds/postgres-writer/statements.ts';
+import type { Rows } from '../../src/kinds/postgres-writer/tables.ts';
+import { Tables } from '../../src/kinds/postgres-writer/tables.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

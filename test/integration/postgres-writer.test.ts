@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
 import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo, PodSet, ScheduledEcho } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, Pod } from '../../src/runtime/kinds/index.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ScheduledEcho } from '../../src/api/index.ts';
+import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { isNotFound } from '../../src/runtime/client/index.ts';
 import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, Event, Job } from '../../src/runtime/kinds/index.ts';

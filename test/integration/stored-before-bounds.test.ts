@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { kinds } from '../../src/api/index.ts';
 import { definitionOf } from '../../src/crds.ts';
+import { kinds } from '../../src/operator.ts';
 import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
 import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { type CustomKind, findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';

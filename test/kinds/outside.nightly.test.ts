@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { CoreV1Event, V1Pod } from '@kubernetes/client-node';
-import type { Pet } from '../../src/api/index.ts';
+import type { Pet } from '../../src/kinds/pet/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { Cluster } from '../../tools/cluster/index.ts';
 import { listOf } from '../e2e/environment/cluster.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { PodSet } from '../../src/api/index.ts';
+import type { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { cluster, connect, deleteNamespaces } from './environment/cluster.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, jest, test } from '@jest/globals';
-import type { ScheduledEcho } from '../../src/api/index.ts';
+import type { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { ScheduledEchos } from './environment/scheduled-echos.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Echo } from '../../src/api/index.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { controllerReference, done } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import type { Scenario } from '../../src/runtime/testing/index.ts';

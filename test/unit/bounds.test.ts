@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { kinds } from '../../src/api/index.ts';
+
+import { kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 
 interface Schema {

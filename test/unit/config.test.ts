@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
-import { type Config, ConfigError, controllerNames, readConfig } from '../../src/config.ts';
+import { type Config, ConfigError, readConfig } from '../../src/config.ts';
+import { controllerNames } from '../../src/kinds.ts';
 
 const defaults: Config = {
   namespace: 'default',

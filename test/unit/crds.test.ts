@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from '../../src/crds.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

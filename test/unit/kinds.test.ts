@@ -2,8 +2,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-import { kinds } from '../../src/api/index.ts';
-import { controllers } from '../../src/operator.ts';
+
+import { controllers, kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 
 const root = join(import.meta.dirname, '../..');

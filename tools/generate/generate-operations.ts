@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
 import { readConfig } from '../../src/config.ts';
-import { outsideUp } from '../../src/controllers/outside/index.ts';
-import { callMetrics } from '../../src/controllers/pet/call-metrics.ts';
-import { connectionMetrics, statementMetrics } from '../../src/controllers/postgres-writer/metrics.ts';
+import { outsideUp } from '../../src/external/outside-up.ts';
+import { callMetrics } from '../../src/kinds/pet/call-metrics.ts';
+import { connectionMetrics, statementMetrics } from '../../src/kinds/postgres-writer/metrics.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { replaceTable } from './tables.ts';
 

@@ -1,15 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readConfig } from '../../src/config.ts';
-import { bookStoreController } from '../../src/controllers/book-store/index.ts';
-import { bookStoreConditions, volumeReasons } from '../../src/controllers/book-store/status.ts';
-import { disabledReasons } from '../../src/controllers/disabled-controller.ts';
-import { echoController } from '../../src/controllers/echo/index.ts';
-import { petController } from '../../src/controllers/pet/index.ts';
-import { podSetController } from '../../src/controllers/pod-set/index.ts';
-import { postgresWriterController } from '../../src/controllers/postgres-writer/index.ts';
-import { scheduledEchoController } from '../../src/controllers/scheduled-echo/index.ts';
-import { commonReasons, type Reason, type Reasons } from '../../src/runtime/controller/index.ts';
+import { bookStoreConditions, volumeReasons } from '../../src/kinds/book-store/status.ts';
+import { disabledReasons } from '../../src/kinds/shared/disabled-controller.ts';
+import { type ControllerName, controllerNames } from '../../src/kinds.ts';
+import { controllers } from '../../src/operator.ts';
+import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */
@@ -29,13 +24,10 @@ const moreUrgentThanGrowth: readonly string[] = [
   'ResizeRefused',
 ] satisfies readonly (keyof typeof volumeReasons)[];
 
-/** The settings of controllers. The reasons do not depend on them. */
-const noPod = { image: '', podDefaults: { spec: {}, container: {} } };
-const settings = readConfig({});
-const noDatabase = { settings: { ...settings.psql, host: '' }, workers: 1, resyncEveryMs: 1 };
+const { bookStore, podSet, pet } = controllers;
 
 const bookStoreRows: Rows = Object.fromEntries(
-  Object.entries(bookStoreController(noPod.podDefaults).reasons).map(([reason, row]) => [
+  Object.entries(bookStore.reasons).map(([reason, row]) => [
     reason,
     {
       ...row,
@@ -45,27 +37,25 @@ const bookStoreRows: Rows = Object.fromEntries(
   ]),
 );
 
-const petRows: Reasons = petController({
-  address: '',
-  tls: undefined,
-  timeoutMs: 1,
-  workers: 1,
-  resyncEveryMs: 1,
-}).reasons;
-
 // It chooses another name for a pod whose name is taken.
-const { NameTaken: _, Replacing: __, ...podSetRows } = podSetController(noPod).reasons;
+const { NameTaken: _, Replacing: __, ...podSetRows } = podSet.reasons;
+
+/** The tables that differ from the reasons of the controller. */
+const special: Partial<Readonly<Record<ControllerName, readonly [reasons: Rows, conditions?: Conditions]>>> = {
+  podSet: [podSetRows],
+  bookStore: [bookStoreRows, bookStoreConditions],
+  // Adding is written before the call of the store and has no Event.
+  pet: [{ ...pet.reasons, ...(pet.reasons.Adding && { Adding: { ...pet.reasons.Adding, event: 'none' } }) }],
+};
+
+/** The page of a kind: `docs/scheduled-echo.md`. */
+export const pageOf = (name: string): string =>
+  `docs/${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
 
 /** The pages with a generated table of reasons. */
-const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = [
-  ['docs/echo.md', echoController(noPod).reasons],
-  ['docs/scheduled-echo.md', scheduledEchoController(noPod).reasons],
-  ['docs/pod-set.md', podSetRows],
-  ['docs/book-store.md', bookStoreRows, bookStoreConditions],
-  ['docs/postgres-writer.md', postgresWriterController(noDatabase).reasons],
-  // Adding is written before the call of the store and has no Event.
-  ['docs/pet.md', { ...petRows, ...(petRows.Adding && { Adding: { ...petRows.Adding, event: 'none' } }) }],
-];
+const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = controllerNames.map(
+  (name) => [pageOf(name), ...(special[name] ?? [controllers[name].reasons])] as const,
+);
 
 /** The paths of these pages. */
 export const reasonPages: readonly string[] = pages.map(([page]) => page);

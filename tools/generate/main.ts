@@ -11,10 +11,9 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { kinds, kindsWithFinalizer } from '../../src/api/index.ts';
-import { disabledPermissions } from '../../src/controllers/index.ts';
 import { definitionOf } from '../../src/crds.ts';
-import { controllers } from '../../src/operator.ts';
+import { disabledPermissions } from '../../src/kinds/shared/disabled-controller.ts';
+import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';
 import type { CustomKind, PolicyRule } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
@@ -39,7 +38,7 @@ const banner = (source: string): string => `# Generated from ${source} by \`make
 
 function crdFile(kind: CustomKind, version: string): [name: string, content: string] {
   const content = stringify(definitionOf(kind, version), { lineWidth: 110, aliasDuplicateObjects: false });
-  return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/api')}${content}`];
+  return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/kinds')}${content}`];
 }
 
 /** Formats a rule like a hand-written role, with one line per field. JSON lists are valid YAML. */
@@ -53,7 +52,7 @@ const ruleText = (rule: PolicyRule): string =>
 
 const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: string, content: string] => [
   `${rulesFolder}/${name}.yaml`,
-  banner('src/controllers') + permissions.map(ruleText).join(''),
+  banner('src/kinds') + permissions.map(ruleText).join(''),
 ];
 
 /** Returns the rules of each controller, and those that apply when it is switched off, by file path. */
@@ -69,11 +68,9 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { readonly version: string };
   const files = kinds.map((kind) => crdFile(kind, version));
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  const listed = kindsWithFinalizer.map(({ kind }) => ({
-    apiGroups: [kind.group],
-    resources: [kind.plural],
-    verbs: ['list'],
-  }));
+  const listed = kindsWithFinalizer
+    .map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] }))
+    .sort((one, other) => String(one.apiGroups).localeCompare(String(other.apiGroups)));
   return new Map([
     ...crds,
     ...ruleFiles(),

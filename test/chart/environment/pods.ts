@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { V1PodSpec } from '@kubernetes/client-node';
 import { readConfig } from '../../../src/config.ts';
-import { deploymentOf } from '../../../src/controllers/book-store/app.ts';
-import { statefulSetOf } from '../../../src/controllers/book-store/database.ts';
-import { specWithDefaultsOf } from '../../../src/controllers/book-store/desired.ts';
-import { newPod } from '../../../src/controllers/pod-set/pod.ts';
-import { printPod } from '../../../src/controllers/print-pod.ts';
+import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
+import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
+import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
+import { newPod } from '../../../src/kinds/pod-set/pod.ts';
+import { printPod } from '../../../src/kinds/shared/print-pod.ts';
 import { bookStorePodDefaults, podDefaults } from '../../../src/operator.ts';
 import type { Manifest } from '../../../src/runtime/index.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Echo } from '../../../src/api/index.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { isAlreadyExists } from '../../../src/runtime/client/index.ts';
 import type { Client } from '../../../src/runtime/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import { BookStore } from '../../../src/api/index.ts';
+import { BookStore } from '../../../src/kinds/book-store/kind.ts';
 import { isNotFound } from '../../../src/runtime/client/index.ts';
 import { findCondition, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet, StorageClass } from '../../../src/runtime/kinds/index.ts';

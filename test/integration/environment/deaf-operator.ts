@@ -1,4 +1,4 @@
-import { Echo } from '../../../src/api/index.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { controllers } from '../../../src/operator.ts';
 import { done } from '../../../src/runtime/index.ts';
 import { Job } from '../../../src/runtime/kinds/index.ts';

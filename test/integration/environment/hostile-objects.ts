@@ -1,5 +1,5 @@
-import { BookStore } from '../../../src/api/index.ts';
 import { definitionOf } from '../../../src/crds.ts';
+import { BookStore } from '../../../src/kinds/book-store/kind.ts';
 import { controllers } from '../../../src/operator.ts';
 import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
 import type { Kind } from '../../../src/runtime/index.ts';

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { Echo, kinds } from '../../../src/api/index.ts';
 import { definitionOf } from '../../../src/crds.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
+import { kinds } from '../../../src/operator.ts';
 import { objectPath } from '../../../src/runtime/client/resource-path.ts';
 import type { Kind } from '../../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';

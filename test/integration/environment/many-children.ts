@@ -1,5 +1,6 @@
 import { expect } from '@jest/globals';
-import { PodSet, ScheduledEcho } from '../../../src/api/index.ts';
+import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
+import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
 import { CronJob, Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { Echo } from '../../../src/api/index.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { findCondition } from '../../../src/runtime/index.ts';
 import { Job } from '../../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { Pet } from '../../../src/api/index.ts';
+import type { Pet } from '../../../src/kinds/pet/kind.ts';
 import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import type { PetWorld } from './pet-world.ts';
 

@@ -1,4 +1,4 @@
-import { Echo } from '../../../src/api/index.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
 import type { Kind, ObjectKey } from '../../../src/runtime/index.ts';
 import { resourceName } from '../../../src/runtime/kind/index.ts';
 import { Lease } from '../../../src/runtime/kinds/index.ts';

@@ -1,4 +1,9 @@
-import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
+import { BookStore } from '../../../src/kinds/book-store/kind.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
+import { Pet } from '../../../src/kinds/pet/kind.ts';
+import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
+import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
+import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
 import {
   CronJob,
   Deployment,

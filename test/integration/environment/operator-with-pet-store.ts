@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { Pet } from '../../../src/api/index.ts';
+import { Pet } from '../../../src/kinds/pet/kind.ts';
 import type { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { withReason } from '../../../testkit/with-reason.ts';

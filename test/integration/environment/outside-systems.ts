@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Client as PostgresClient } from 'pg';
-import { Pet } from '../../../src/api/index.ts';
+import { Pet } from '../../../src/kinds/pet/kind.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
 import type { Client } from '../../../src/runtime/index.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Pet } from '../../../src/api/index.ts';
+import { Pet } from '../../../src/kinds/pet/kind.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
 import { isNotFound } from '../../../src/runtime/client/index.ts';
 import type { Client, ObjectKey } from '../../../src/runtime/index.ts';

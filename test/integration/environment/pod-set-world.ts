@@ -1,4 +1,4 @@
-import { PodSet } from '../../../src/api/index.ts';
+import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import type { ObjectKey } from '../../../src/runtime/index.ts';
 import { Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
-import type { PostgresWriter } from '../../../src/api/index.ts';
+import type { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { connectionsOf } from '../../../testkit/postgres-server.ts';
 import { type PostgresWorld, readyOf } from './postgres-world.ts';

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { PostgresWriter } from '../../../src/api/index.ts';
+import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
 import { isNotFound, type List } from '../../../src/runtime/client/index.ts';
 import { type Client, findCondition, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { Echo } from '../../../src/api/index.ts';
+import { Echo } from '../../../src/kinds/echo/kind.ts';
 import {
   client,
   heapBefore,

@@ -1,4 +1,4 @@
-import type { Pet } from '../../../src/api/index.ts';
+import type { Pet } from '../../../src/kinds/pet/kind.ts';
 import { Database } from '../../e2e/environment/database.ts';
 import { cluster } from './cluster.ts';
 

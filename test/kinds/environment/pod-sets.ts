@@ -1,5 +1,5 @@
 import type { V1Pod } from '@kubernetes/client-node';
-import type { PodSet } from '../../../src/api/index.ts';
+import type { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { cluster, namespace as newNamespace } from './cluster.ts';
 

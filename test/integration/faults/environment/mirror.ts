@@ -1,4 +1,4 @@
-import { Echo } from '../../../../src/api/index.ts';
+import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import type { Informer, ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { isNotFound } from '../../../../src/runtime/client/index.ts';
 import { type Client, done, type Manager, type ObjectKey, type Reconcile } from '../../../../src/runtime/index.ts';

@@ -1,4 +1,4 @@
-import { Echo } from '../../../../src/api/index.ts';
+import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { isNotFound, type List } from '../../../../src/runtime/client/index.ts';
 import type { Client, Kind, KubeObject, ObjectKey } from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';

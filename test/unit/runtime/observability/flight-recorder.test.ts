@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
-import { Echo } from '../../../../src/api/index.ts';
+import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
 import { ApiError, type ClientRequest, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { DeltaCauses } from '../../../../src/runtime/controller/delta-causes.ts';

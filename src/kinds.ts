@@ -1,0 +1,63 @@
+import { bookStoreController } from './kinds/book-store/controller.ts';
+import { echoController } from './kinds/echo/controller.ts';
+import { type PetOptions, petController } from './kinds/pet/controller.ts';
+import { podSetController } from './kinds/pod-set/controller.ts';
+import type { DefaultPodSettings } from './kinds/pod-set/pod.ts';
+import { type PostgresWriterOptions, postgresWriterController } from './kinds/postgres-writer/controller.ts';
+import { scheduledEchoController } from './kinds/scheduled-echo/controller.ts';
+import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
+import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
+import type { DefinedController } from './runtime/controller/index.ts';
+import type { Kind } from './runtime/index.ts';
+import { CronJob, Deployment, Job, Service, StatefulSet } from './runtime/kinds/index.ts';
+
+/** What the controllers get of the operator's settings. */
+export interface KindSettings {
+  /** For Echo and ScheduledEcho. */
+  readonly printPod: PrintPodSettings;
+  readonly podSet: DefaultPodSettings;
+  readonly bookStore: PodDefaults;
+  /** Reads files, so call it only if the controller is enabled. */
+  readonly pet: () => PetOptions;
+  readonly postgresWriter: PostgresWriterOptions;
+}
+
+/** A kind of the operator. */
+interface KindEntry {
+  /** The kind, its reasons, its permissions and its finalizer do not depend on the settings. */
+  readonly controller: (settings: KindSettings) => DefinedController;
+  /** Default: false, for a kind that needs an external system, or creates pods of any kind: that is nearly the power of a cluster administrator. */
+  readonly runsByDefault?: boolean;
+  /** The kinds of its children, except pods and claims. Of an object that none of our kinds controls, the caches keep only the identity. */
+  readonly children?: readonly Kind[];
+}
+
+/**
+ * Every kind of the operator, by the name of its controller in CONTROLLERS and in the chart's values: the name of the kind with a lower-case
+ * first letter. What lists the kinds follows from this list. The controllers load what costs memory (gRPC, pg) when they start to work.
+ */
+const entries = {
+  echo: {
+    controller: ({ printPod }) => echoController(printPod),
+    runsByDefault: true,
+    children: [Job],
+  },
+  scheduledEcho: {
+    controller: ({ printPod }) => scheduledEchoController(printPod),
+    runsByDefault: true,
+    children: [CronJob],
+  },
+  podSet: { controller: ({ podSet }) => podSetController(podSet) },
+  bookStore: {
+    controller: ({ bookStore }) => bookStoreController(bookStore),
+    children: [Deployment, StatefulSet, Service],
+  },
+  pet: { controller: ({ pet }) => petController(pet()) },
+  postgresWriter: { controller: ({ postgresWriter }) => postgresWriterController(postgresWriter) },
+} satisfies Readonly<Record<string, KindEntry>>;
+
+export type ControllerName = keyof typeof entries;
+
+export const kindEntries: Readonly<Record<ControllerName, KindEntry>> = entries;
+
+export const controllerNames = Object.keys(entries) as readonly ControllerName[];

@@ -1,0 +1,16 @@
+import type { Context } from '../../runtime/controller/index.ts';
+import type { PersistentVolumeClaim, Pod } from '../../runtime/kinds/index.ts';
+import type { BookStore } from './kind.ts';
+
+/** What each index finds. */
+export type BookStoreIndexes = {
+  /** Claims by the key of the StatefulSet whose pods use them. */
+  readonly claimsByStatefulSet: PersistentVolumeClaim;
+  readonly bookStoresByStatefulSet: BookStore;
+  /** By the labels of a component. */
+  readonly podsByLabels: Pod;
+  readonly bookStoresByLabels: BookStore;
+};
+
+/** What the reconcile of a BookStore works with. */
+export type BookStoreContext = Context<BookStore, string, undefined, undefined, BookStoreIndexes>;

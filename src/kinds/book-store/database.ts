@@ -1,0 +1,345 @@
+import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
+import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
+import { controllerOf, isControlledBy } from '../../runtime/index.ts';
+import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import type { PodDefaults } from '../shared/pod-defaults.ts';
+import { problemAmong } from '../shared/pods.ts';
+import {
+  claimsWithinReplicas,
+  growthOf,
+  isForeign,
+  listClaims,
+  mustGrow,
+  podNameOf,
+  setClaimRequests,
+} from './claims.ts';
+import type { BookStoreContext } from './context.ts';
+import {
+  bookStoreUidLabel,
+  childMetadata,
+  type DatabaseSpec,
+  databaseServiceKey,
+  objectLabels,
+  podSpecOf,
+  readyWhenListening,
+  type SpecWithDefaults,
+  selectorLabels,
+  statefulSetKey,
+  volumeName,
+} from './desired.ts';
+import type { BookStore } from './kind.ts';
+import { restartPodsForFileSystemResize } from './restart.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
+import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
+
+/** Options of {@link reconcileDatabase}. */
+export interface DatabaseOptions {
+  readonly context: Pick<BookStoreContext, 'get' | 'owned' | 'tryApply' | 'isCurrent' | 'event' | 'client'>;
+  readonly podDefaults: PodDefaults;
+  readonly allClaims: readonly PersistentVolumeClaim[];
+}
+
+/** The outcome of the Service. Empty if the Service matches the spec. */
+interface ServiceResult {
+  readonly database?: ComponentOutcome;
+  /** Set if the Service does not belong to this BookStore: the app would connect to another database. */
+  readonly serviceTaken?: ComponentOutcome;
+  readonly error?: ApiError;
+}
+
+/**
+ * Applies the headless Service and the StatefulSet of the database, and grows its volumes.
+ *
+ * @throws any error of the client, except a refusal, which the result contains.
+ */
+export async function reconcileDatabase(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  options: DatabaseOptions,
+): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
+  const service = await applyService(bookStore, spec, options);
+  const existing = options.context.get(StatefulSet, statefulSetKey(bookStore));
+  const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
+  const claims = claimsWithinReplicas(options.allClaims, spec.database.replicas);
+  // Reconcile an existing StatefulSet even if the Service belongs to another owner.
+  if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
+    const { serviceTaken } = service;
+    return { ...notChecked(bookStore, serviceTaken, claims), serviceTaken };
+  }
+  try {
+    const result =
+      existing === undefined
+        ? await createStatefulSet(bookStore, spec, claims, options)
+        : await updateStatefulSet(bookStore, spec, existing, claims, options);
+    // Data is about to be lost: that is more urgent than the Service.
+    const isUrgent = result.database.reason === 'ClaimBeingDeleted';
+    return { ...result, ...service, ...(isUrgent && { database: result.database }) };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const result = notChecked(bookStore, refusedOutcome(error), claims);
+    return { ...result, statefulSet: ownStatefulSet, error, ...service };
+  }
+}
+
+async function applyService(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  { context }: DatabaseOptions,
+): Promise<ServiceResult> {
+  try {
+    const applied = await context.tryApply(Service, databaseServiceOf(bookStore, spec));
+    if (applied.type === 'terminating') return { database: replacingOutcome(Service, applied.object) };
+    if (applied.type !== 'nameTaken') return {};
+    const advice = (deletion: string) =>
+      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName (to keep its data, set bookDB.reclaimPolicy to Retain first), and configure the app to connect to that`;
+    const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
+    return { database: serviceTaken, serviceTaken };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return { database: refusedOutcome(error), error };
+  }
+}
+
+async function createStatefulSet(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<DatabaseResult> {
+  // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
+  const live = claimsWithinReplicas(await listClaims(options.context.client, bookStore), spec.database.replicas);
+  const claimTaken = claimTakenOutcome(bookStore, live);
+  if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
+  const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  if (!claims.some((claim) => mustGrow(claim, spec.database.size))) {
+    return { database, volume: volumeOutcome(bookStore, spec, { claims }), statefulSet, claims };
+  }
+  const message = `StatefulSet ${statefulSet.metadata.name} was just created; the next reconcile checks the volumes`;
+  // Its creation does not enqueue the key.
+  return { database, volume: volumesNotChecked(bookStore, { message }), statefulSet, claims, requeueAfterMs: 0 };
+}
+
+async function updateStatefulSet(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<DatabaseResult> {
+  if (!isControlledBy(existing, bookStore)) {
+    return notChecked(bookStore, statefulSetNameTaken(bookStore, existing), claims);
+  }
+  if (existing.metadata.deletionTimestamp !== undefined) {
+    return notChecked(bookStore, replacingOutcome(StatefulSet, existing), claims);
+  }
+  const patches = await setClaimRequests(options.context, spec.database, options.allClaims);
+  const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
+  const update = await applyUnlessClaimDeleted(bookStore, spec, existing, claims, options);
+  const { statefulSet, database, waitsFor } = update;
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  const restart = await restartPodsForFileSystemResize(
+    patchedClaims.flatMap((claim) => growthOf(claim, spec.database.size) ?? []),
+    statefulSet,
+    spec.database,
+    options.context,
+    waitsFor,
+  );
+  const volume = patches.isBookStoreStale
+    ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
+    : volumeOutcome(bookStore, spec, { ...patches, claims: patchedClaims, restart });
+  // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
+  const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
+  const error = update.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
+  return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
+}
+
+/** The outcome of an apply of the StatefulSet. */
+interface StatefulSetOutcome {
+  readonly database: ComponentOutcome;
+  /** Undefined if this BookStore owns no StatefulSet, or if that is being deleted. */
+  readonly statefulSet?: StatefulSet;
+  /** What the restart of a pod waits for. */
+  readonly waitsFor?: string;
+  readonly error?: ApiError;
+}
+
+async function applyUnlessClaimDeleted(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<StatefulSetOutcome> {
+  const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (deletedClaim !== undefined) {
+    const waitsFor = `claim ${deletedClaim.metadata.name} is deleted`;
+    return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, waitsFor };
+  }
+  const claimTaken = claimTakenOutcome(bookStore, claims);
+  const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
+  try {
+    const outcome = await applyStatefulSet(bookStore, specToApply, existing, options);
+    return claimTaken === undefined || outcome.statefulSet === undefined
+      ? outcome
+      : { ...outcome, database: claimTaken };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const waitsFor = `the API server accepts StatefulSet ${existing.metadata.name}`;
+    return { database: refusedOutcome(error), statefulSet: existing, waitsFor, error };
+  }
+}
+
+async function applyStatefulSet(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  existing: StatefulSet | undefined,
+  options: DatabaseOptions,
+): Promise<StatefulSetOutcome> {
+  const { context, podDefaults } = options;
+  const applied = await context.tryApply(StatefulSet, statefulSetOf(bookStore, spec, existing, podDefaults));
+  if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
+  if (applied.type === 'terminating') return { database: replacingOutcome(StatefulSet, applied.object) };
+  return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
+}
+
+const notChecked = (
+  bookStore: BookStore,
+  database: ComponentOutcome,
+  claims: readonly PersistentVolumeClaim[],
+): DatabaseResult => ({ database, volume: volumesNotChecked(bookStore, database), claims });
+
+/** When to set the request of a claim again if a webhook has changed it. */
+const requestRetryMs = 60_000;
+
+/** The shortest of the delays that are defined. */
+export const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
+  const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
+  return defined.length === 0 ? undefined : Math.min(...defined);
+};
+
+const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): ComponentOutcome =>
+  nameTakenOutcome(
+    bookStore,
+    StatefulSet,
+    holder,
+    (deletion) => `delete it (${deletion}), or create this BookStore again under another name`,
+  );
+
+/** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
+function claimTakenOutcome(
+  bookStore: BookStore,
+  claims: readonly PersistentVolumeClaim[],
+): ComponentOutcome | undefined {
+  const foreignClaim = claims.find(isForeign);
+  const controller = foreignClaim && controllerOf(foreignClaim);
+  if (foreignClaim === undefined || controller === undefined) return undefined;
+  const advice = (deletion: string) =>
+    `pod ${podNameOf(foreignClaim)} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
+  const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod to StatefulSet ${statefulSetKey(bookStore).name}`;
+  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice, problem);
+}
+
+/** The outcome if a claim in use is being deleted: it exists for as long as its pod. */
+function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
+  const { name } = claim.metadata;
+  const volume = claim.spec?.volumeName;
+  const deletePod = `run ${kubectlCommand(bookStore, `delete pod ${podNameOf(claim)}`)}`;
+  const retain = `kubectl patch pv ${volume} --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
+  const advice =
+    volume === undefined
+      ? `claim ${name} is being deleted; it has no volume, so no data is lost. If it stays, see its metadata.finalizers (${kubectlCommand(bookStore, `get pvc ${name} --output yaml`)}), or ${deletePod}`
+      : `claim ${name} is being deleted: when pod ${podNameOf(claim)} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (${retain}), then ${deletePod}`;
+  const message = `${advice}; until then the operator does not change StatefulSet ${statefulSetKey(bookStore).name}`;
+  return { reason: 'ClaimBeingDeleted', message };
+}
+
+/** The spec without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
+function withoutMoreReplicas(spec: SpecWithDefaults, statefulSet: StatefulSet): SpecWithDefaults {
+  const { database } = spec;
+  return { ...spec, database: { ...database, replicas: Math.min(database.replicas, statefulSet.spec?.replicas ?? 1) } };
+}
+
+function databaseOutcome(
+  bookStore: BookStore,
+  statefulSet: StatefulSet,
+  { context }: DatabaseOptions,
+): ComponentOutcome {
+  const { name } = statefulSet.metadata;
+  const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
+  const readyPods = `${ready} of ${desired} pods of StatefulSet ${name} are ready`;
+  if (!isComplete) {
+    const detail =
+      problemAmong(context.owned(Pod, statefulSet)) ??
+      `${updated} have the current template (${kubectlCommand(bookStore, `describe statefulset ${name}`)})`;
+    return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
+  }
+  if (desired <= 1) return { reason: 'DatabaseServing', message: readyPods };
+  const message = `${readyPods}, but their databases are independent: each has its own data. Set bookDB.replicas to 1, unless the image replicates the data`;
+  return { reason: 'IndependentDatabases', message };
+}
+
+/**
+ * The StatefulSet that runs the database.
+ *
+ * @param existing the stored StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so the manifest
+ *   repeats them. A claim that is created with an earlier size grows like any other.
+ */
+export function statefulSetOf(
+  bookStore: BookStore,
+  { database }: SpecWithDefaults,
+  existing: StatefulSet | undefined,
+  podDefaults: PodDefaults,
+): Child<StatefulSet> {
+  const { replicas, port, dataPath, serviceName } = database;
+  return {
+    metadata: childMetadata(bookStore, statefulSetKey(bookStore), 'database'),
+    spec: {
+      replicas,
+      serviceName: existing?.spec?.serviceName ?? serviceName,
+      // The databases are independent, so they need no order. With OrderedReady, the StatefulSet controller would wait for a pod
+      // with a wrong image even after the image is corrected.
+      podManagementPolicy: 'Parallel',
+      selector: { matchLabels: selectorLabels(bookStore, 'database') },
+      // The StatefulSet controller deletes no claim: see reclaim.ts.
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
+      template: {
+        metadata: { labels: objectLabels(bookStore, 'database') },
+        spec: podSpecOf(database, podDefaults, {
+          name: 'database',
+          ports: [{ name: 'database', containerPort: port }],
+          readinessProbe: readyWhenListening(port),
+          volumeMounts: [{ name: volumeName, mountPath: dataPath }],
+        }),
+      },
+      volumeClaimTemplates: existing?.spec?.volumeClaimTemplates ?? [claimTemplate(bookStore, database)],
+    },
+  };
+}
+
+/** Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an apply. */
+const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: DatabaseSpec) => ({
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },
+  spec: {
+    volumeMode: 'Filesystem',
+    accessModes: ['ReadWriteOnce'],
+    resources: { requests: { storage: size } },
+    ...(storageClassName !== undefined && { storageClassName }),
+  },
+  status: { phase: 'Pending' },
+});
+
+/** The headless Service of the database. */
+function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Child<Service> {
+  const { port } = database;
+  return {
+    metadata: childMetadata(bookStore, databaseServiceKey(bookStore), 'database'),
+    spec: {
+      clusterIP: 'None',
+      selector: selectorLabels(bookStore, 'database'),
+      ports: [{ name: 'database', protocol: 'TCP', port, targetPort: port }],
+    },
+  };
+}

@@ -1,0 +1,123 @@
+/** Echo: a Job per generation prints the message. */
+
+import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
+import { Job, Pod } from '../../runtime/kinds/index.ts';
+import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
+import type { PrintPodSettings } from '../shared/print-pod.ts';
+import { echoJob, failureMessage, isOfCurrentGeneration, jobNameOf, jobPhase } from './echo-job.ts';
+import { Echo } from './kind.ts';
+
+/** The reasons of `Ready` of an Echo, beside the standard ones. */
+export const echoReasons = {
+  Printed: { ready: 'True', event: 'Normal', meaning: 'The Job has printed the message.' },
+  Printing: { ready: 'False', event: 'Normal', meaning: 'The Job exists and has not finished.' },
+  JobFailed: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'The Job has failed. The message quotes the job controller.',
+  },
+} as const;
+
+type EchoOutcome = Outcome<keyof typeof echoReasons, Echo>;
+
+/**
+ * Runs one Job per generation of an Echo. Deletes a Job of an older generation, and creates the new one when it is gone. Creates a
+ * Job again if it was deleted before it completed, but not after.
+ *
+ * @param pod settings of the pods that print.
+ */
+export const echoController = (pod: PrintPodSettings) =>
+  defineController(Echo, {
+    reasons: echoReasons,
+    // A Job with a ttlSecondsAfterFinished of 0 is deleted when it has completed: then the status may not say so yet.
+    memory: (): { deletedJob?: Job } => ({}),
+    owns: [
+      {
+        kind: Job,
+        write: 'create',
+        deletes: true,
+        onChange: (delta, _, memory) => {
+          if (delta.type === 'deleted') memory.deletedJob = delta.object;
+        },
+      },
+    ],
+    watches: [
+      {
+        kind: Pod,
+        predicate: affectsPodProblem,
+        keys: (pod, { withChild }) => {
+          const controller = controllerOf(pod);
+          return controller?.kind === Job.kind ? withChild(Job, { ...keyOf(pod), name: controller.name }) : [];
+        },
+      },
+    ],
+    observe: (echo, { owned }) => ({
+      status: isPrinted(echo)
+        ? {}
+        : statusOf(
+            echo,
+            owned(Job).find((job) => isOfCurrentGeneration(job, echo)),
+          ),
+    }),
+    reconcile: async (echo, { owned, createOnce, delete: deleteChild, isCurrent, memory }) => {
+      if (isPrinted(echo)) {
+        delete memory.deletedJob;
+        return printedOutcome(echo.status?.jobName ?? jobNameOf(echo));
+      }
+      const jobs = [...owned(Job), memory.deletedJob].filter((job) => job !== undefined);
+      const completed = jobs.find((job) => isOfCurrentGeneration(job, echo) && jobPhase(job) === 'Succeeded');
+      if (completed !== undefined) return outcomeOf(echo, completed);
+      const job = await createOnce(Job, echoJob(echo, pod));
+      if (isOfCurrentGeneration(job, echo)) {
+        const pods = owned(Pod, job);
+        return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
+      }
+      if (!(await isCurrent())) return undefined;
+      // The reconcile after its deletion creates the new Job: the two never run at the same time.
+      await deleteChild(Job, job, { propagationPolicy: 'Foreground' });
+      // The message that createOnce ends with while the Job is being deleted. Another one would cost a status write.
+      const message = `Job ${job.metadata.name} is being deleted: a new one is created when it is gone`;
+      return { reason: 'Replacing', message };
+    },
+  });
+
+/** Whether the message was printed, even if the Job no longer exists. */
+const isPrinted = ({ metadata, status }: Echo): boolean => status?.completedGeneration === metadata.generation;
+
+/** The status of an Echo with this Job of its generation, or with none. */
+function statusOf(echo: Echo, job?: Job) {
+  const { startTime = null, completionTime = null } = job?.status ?? {};
+  return {
+    phase: job === undefined ? 'Pending' : jobPhase(job),
+    jobName: jobNameOf(echo),
+    startTime,
+    completionTime,
+  } as const;
+}
+
+/**
+ * The outcome for an Echo with a Job, which may have been deleted after it completed.
+ *
+ * @param problem why a pod of the Job does not start.
+ */
+export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
+  const { name } = job.metadata;
+  const status = statusOf(echo, job);
+  if (status.phase === 'Succeeded') {
+    return { ...printedOutcome(name), status: { ...status, completedGeneration: echo.metadata.generation } };
+  }
+  if (status.phase === 'Failed') {
+    const causes = [failureMessage(job), problem].filter((cause) => cause !== undefined);
+    return { reason: 'JobFailed', message: `Job ${name} has failed: ${causes.join('; ')}`, status };
+  }
+  const message =
+    problem === undefined ? `Job ${name} prints the message` : `Job ${name} has not printed the message: ${problem}`;
+  return { reason: 'Printing', message, status };
+}
+
+/** The status keeps its times. */
+const printedOutcome = (jobName: string): EchoOutcome => ({
+  reason: 'Printed',
+  message: `Job ${jobName} has printed the message`,
+  status: { phase: 'Succeeded', jobName },
+});

@@ -1,0 +1,234 @@
+import { quoteText } from '../../runtime/client/index.ts';
+import { keyOf, keyString } from '../../runtime/index.ts';
+import type { PostgresWriter } from './kind.ts';
+
+/** The row of a PostgresWriter. */
+export interface Row {
+  /** The primary key. */
+  readonly id: string;
+  readonly name: string;
+  readonly age: number;
+  readonly country: string;
+}
+
+/** The columns that a table must have. */
+export const rowColumns = ['id', 'name', 'age', 'country'] as const satisfies readonly (keyof Row)[];
+
+/** The primary key of a PostgresWriter's row, `namespace/name`. It is unique in a cluster. */
+export const rowIdOf = (writer: PostgresWriter): string => keyString(keyOf(writer));
+
+export function rowOf(writer: PostgresWriter): Row {
+  const { name, age, country } = writer.spec;
+  return { id: rowIdOf(writer), name, age, country };
+}
+
+/** The name of a table as a user writes it. Without a schema, PostgreSQL searches the schemas of the role's search_path. */
+export interface TableName {
+  readonly schema: string | undefined;
+  readonly name: string;
+}
+
+/** A table of the database. */
+export interface Table {
+  readonly schema: string;
+  readonly name: string;
+}
+
+/** The text is not the name of a table. */
+export class InvalidTableNameError extends Error {
+  override readonly name = 'InvalidTableNameError';
+}
+
+/** The longest name in PostgreSQL. It would truncate a longer one, and so find another table. */
+const maxNameBytes = 63;
+
+/** Two names in double quotes, with each character doubled, and the dot between them. */
+const maxTextLength = 2 * (2 * maxNameBytes + 2) + 1;
+
+/** One part and the dot after it, or the end. A part that does not begin with a quote extends to the next dot. */
+const part = /^(?:"((?:[^"]|"")+)"|([^".][^.]*))(\.|$)/s;
+
+/**
+ * Parses the name of a table. Nothing in it is SQL, so `students; drop table students` is a valid name. Letters keep their case.
+ *
+ * @throws InvalidTableNameError if the text has not one or two parts, or a part is too long.
+ */
+export function parseTableName(text: string): TableName {
+  if (text.length > maxTextLength) throw invalid(text, `a name in PostgreSQL has at most ${maxNameBytes} bytes`);
+  const parts: string[] = [];
+  let rest = text;
+  for (let more = true; more; ) {
+    const [match = '', inQuotes, plain, end] = part.exec(rest) ?? [];
+    if (match === '') throw invalid(text, 'expected one part, or two parts with a dot between them');
+    parts.push(inQuotes?.replaceAll('""', '"') ?? plain ?? '');
+    rest = rest.slice(match.length);
+    more = end === '.';
+  }
+  const [name, schema, ...others] = parts.reverse();
+  if (name === undefined || others.length > 0) {
+    throw invalid(text, 'it has more than two parts. Put a part that contains a dot in double quotes');
+  }
+  if (parts.some((each) => Buffer.byteLength(each) > maxNameBytes)) {
+    throw invalid(text, `a name in PostgreSQL has at most ${maxNameBytes} bytes`);
+  }
+  return { schema, name };
+}
+
+/** The text of a table's name, as {@link parseTableName} reads it. */
+export const tableText = ({ schema, name }: TableName): string =>
+  schema === undefined ? partText(name) : `${partText(schema)}.${partText(name)}`;
+
+/** The SQL of a table's name. */
+export const tableSql = ({ schema, name }: Table): string => `${quoted(schema)}.${quoted(name)}`;
+
+const partText = (text: string): string => (text.includes('.') || text.startsWith('"') ? quoted(text) : text);
+
+/** Quotes an identifier as in SQL: in double quotes, with each double quote in it doubled. */
+const quoted = (text: string): string => `"${text.replaceAll('"', '""')}"`;
+
+const invalid = (text: string, why: string): InvalidTableNameError =>
+  new InvalidTableNameError(`${quoteText(text)} is not the name of a table: ${why}`);
+
+/** SQL and its parameters. The only user input in the text is the name of a table, which is quoted. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** A statement that every database answers. */
+export const ping: Statement = { text: 'SELECT', values: [] };
+
+/**
+ * Finds a table and its columns. Returns no row if there is none. Like SQL, searches for a name without a schema in the schemas of
+ * the search_path, in order, except system schemas. If no table has exactly this name, takes the one with the name in lower case, as
+ * SQL does with a name without quotes.
+ */
+export const findTable = ({ schema, name }: TableName): Statement => ({
+  text: `
+    SELECT n.nspname AS schema, c.relname AS name, ARRAY(
+      SELECT a.attname::text FROM pg_catalog.pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS columns
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname IN ($2, $4) AND c.relkind IN ('r', 'p', 'v', 'f')
+      AND CASE WHEN $1::text IS NULL THEN n.nspname = ANY (pg_catalog.current_schemas(false)) ELSE n.nspname IN ($1, $3) END
+    ORDER BY c.relname = $2 DESC, n.nspname IS NOT DISTINCT FROM $1 DESC,
+      pg_catalog.array_position(pg_catalog.current_schemas(false), n.nspname)
+    LIMIT 1`,
+  values: [schema ?? null, name, schema === undefined ? null : lowerCase(schema), lowerCase(name)],
+});
+
+/** Converts ASCII letters to lower case, as PostgreSQL does in every locale. */
+const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+
+/**
+ * A row that was missing or different. `written`: it was written, and has these values now. Otherwise a trigger has skipped it.
+ */
+export type UpsertedRow = (Row & { readonly written: true }) | { readonly id: string; readonly written: false };
+
+/**
+ * Inserts and updates rows in one statement. Returns an {@link UpsertedRow} for each row that was missing or different. Reads a row
+ * that already has these values, but neither locks nor writes it.
+ */
+export function upsert(table: Table, rows: readonly Row[], lockTimeoutMs?: number): Statement {
+  const limit = lockLimit(lockTimeoutMs, 5);
+  return {
+    text: `
+      WITH different AS MATERIALIZED (
+        SELECT wanted.id, wanted.name, wanted.age, wanted.country
+        ${joinPresent(table)} ${limit.from === '' ? '' : `CROSS JOIN ${limit.from}`}
+        WHERE ${isDifferent}
+      ), written AS (
+        INSERT INTO ${tableSql(table)} (id, name, age, country)
+        SELECT id, name, age, country FROM different
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country
+        RETURNING id::text, name::text, age::int, country::text
+      )
+      SELECT different.id, written.id IS NOT NULL AS written, written.name, written.age, written.country
+      FROM different LEFT JOIN written ON written.id COLLATE "C" = different.id COLLATE "C"`,
+    values: [...columnsOf(rows), ...limit.values],
+  };
+}
+
+/** Finds the rows that are missing or different. */
+export const findDifferent = (table: Table, rows: readonly Row[]): Statement => ({
+  text: `SELECT wanted.id ${joinPresent(table)} WHERE ${isDifferent}`,
+  values: columnsOf(rows),
+});
+
+/**
+ * Joins the wanted rows with those of the table. LATERAL with a LIMIT looks each row up by its key, because no planner turns it into
+ * another join. Otherwise PostgreSQL would scan the whole table in each statement if it was never analysed. With 10,000 rows this
+ * takes a tenth of the time.
+ */
+const joinPresent = (table: Table): string => `
+      FROM unnest($1::text[], $2::text[], $3::int[], $4::text[]) AS wanted (id, name, age, country)
+      LEFT JOIN LATERAL (
+        SELECT id, name, age, country FROM ${tableSql(table)} AS each WHERE each.id = wanted.id LIMIT 1
+      ) AS present ON true`;
+
+/** Compares texts byte by byte: a collation may treat different texts as equal. */
+const isDifferent = `(
+        present.id IS NULL
+        OR present.name::text COLLATE "C" IS DISTINCT FROM wanted.name COLLATE "C"
+        OR present.age IS DISTINCT FROM wanted.age
+        OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")`;
+
+const columnsOf = (rows: readonly Row[]): readonly unknown[] => [
+  rows.map(({ id }) => id),
+  rows.map(({ name }) => name),
+  rows.map(({ age }) => age),
+  rows.map(({ country }) => country),
+];
+
+/** Deletes the rows with these ids, if they exist. */
+export function deleteRows(table: Table, ids: readonly string[], lockTimeoutMs?: number): Statement {
+  const limit = lockLimit(lockTimeoutMs, 2);
+  const using = limit.from === '' ? '' : `USING ${limit.from}`;
+  return {
+    text: `DELETE FROM ${tableSql(table)} AS each ${using} WHERE each.id = ANY ($1::text[])`,
+    values: [ids, ...limit.values],
+  };
+}
+
+/**
+ * A subquery that sets lock_timeout when it is joined to the rows of a statement: it applies to their locks, until the end of the
+ * transaction. The lock of the table is taken before, with the lock_timeout of the connection.
+ */
+const lockLimit = (ms: number | undefined, parameter: number): { readonly from: string; readonly values: string[] } =>
+  ms === undefined
+    ? { from: '', values: [] }
+    : { from: `(SELECT pg_catalog.set_config('lock_timeout', $${parameter}, true)) AS limited`, values: [`${ms}`] };
+
+/** Selects connections of the role: those with one of `names`, and those that begin with `prefix` but not with `except`. */
+export interface WhichBackends {
+  readonly names: readonly string[];
+  readonly prefix: string;
+  readonly except: string;
+}
+
+/** A backend. If there is none, the query returns one row without a pid. */
+export interface Backend {
+  readonly pid: number | null;
+  /** Whether the server is a standby. */
+  readonly standby: boolean;
+}
+
+const whichBackends = `
+  pid <> pg_catalog.pg_backend_pid() AND datname = pg_catalog.current_database() AND usename = session_user
+  AND (application_name = ANY ($1::text[])
+    OR pg_catalog.starts_with(application_name, $2) AND NOT pg_catalog.starts_with(application_name, $3))`;
+
+/** Finds the selected backends. Always returns at least one row. */
+export const findBackends = ({ names, prefix, except }: WhichBackends): Statement => ({
+  text: `
+    SELECT pid, pg_catalog.pg_is_in_recovery() AS standby
+    FROM (SELECT) AS always LEFT JOIN pg_catalog.pg_stat_activity ON ${whichBackends}`,
+  values: [names, prefix, except],
+});
+
+/** Terminates the selected backends and their statements. */
+export const terminateBackends = ({ names, prefix, except }: WhichBackends): Statement => ({
+  text: `SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE ${whichBackends}`,
+  values: [names, prefix, except],
+});

@@ -1,0 +1,97 @@
+/** ScheduledEcho: a CronJob prints the message on a schedule. */
+
+import { isRefusal } from '../../runtime/client/index.ts';
+import { controllerOf, defineController, keyOf } from '../../runtime/index.ts';
+import { CronJob, Pod } from '../../runtime/kinds/index.ts';
+import { limits } from '../shared/limits.ts';
+import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
+import type { PrintPodSettings } from '../shared/print-pod.ts';
+import { cronJobNameOf, cronJobOf } from './cron-job.ts';
+import { ScheduledEcho } from './kind.ts';
+
+/** The reasons of `Ready` of a ScheduledEcho, beside the standard ones. */
+export const scheduledEchoReasons = {
+  Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
+  Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks, and suspended.' },
+  InvalidSchedule: {
+    ready: 'False',
+    event: 'Warning',
+    blocksCreation: true,
+    recordsMessageChanges: true,
+    meaning:
+      'The API server refuses the schedule or the time zone. The message quotes it. An existing CronJob keeps its last valid schedule. The operator retries at least once a minute.',
+  },
+} as const;
+
+/**
+ * Applies the CronJob of a ScheduledEcho. The API server decides whether a schedule is valid.
+ *
+ * @param pod settings of the pods that print.
+ */
+export const scheduledEchoController = (pod: PrintPodSettings) =>
+  defineController(ScheduledEcho, {
+    reasons: scheduledEchoReasons,
+    owns: [CronJob],
+    indexes: { byActiveJob: { kind: CronJob, values: (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid) } },
+    watches: [
+      {
+        kind: Pod,
+        predicate: affectsPodProblem,
+        keys: (pod, { find, withChild }) =>
+          find('byActiveJob', controllerOf(pod)?.uid ?? '').flatMap((cronJob) => withChild(CronJob, keyOf(cronJob))),
+      },
+    ],
+    observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
+    reconcile: async (echo, { apply, owned }) => {
+      const cronJob = await apply(CronJob, cronJobOf(echo, pod));
+      const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => owned(Pod, { metadata: { uid } }));
+      const problem = problemAmong(pods);
+      const suffix = problem === undefined ? '' : `; ${problem}`;
+      const { name } = cronJob.metadata;
+      const { schedule, timeZone, suspend } = echo.spec;
+      const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
+      return {
+        reason: suspend ? 'Suspended' : 'Scheduled',
+        message: suspend
+          ? `CronJob ${name} is suspended${suffix}`
+          : `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
+        status: statusOf(echo, [cronJob]),
+        requeueAfterMs: untilOverdueMs(pods),
+      };
+    },
+    failed: (error, echo, { owned }) => {
+      const causes = isRefusal(error)
+        ? error.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone')
+        : [];
+      if (causes.length === 0) return undefined;
+      const errors = causes.map(({ field, message }) => `${field}: ${message}`);
+      if (ownCronJob(echo, owned(CronJob)) !== undefined) errors.push('the CronJob keeps its last valid schedule');
+      return { reason: 'InvalidSchedule', message: errors.join('; ') };
+    },
+  });
+
+/** The Jobs of a CronJob that have not finished. */
+const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
+  status?.active ?? [];
+
+/** The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a repeated one. */
+function namesOfActive(cronJob: CronJob): readonly string[] {
+  const names = activeJobs(cronJob).flatMap(({ name = '' }) => (name.length <= limits.name ? [name] : []));
+  return [...new Set(names)].sort().slice(0, limits.activeJobs);
+}
+
+const ownCronJob = (echo: ScheduledEcho, cronJobs: readonly CronJob[]): CronJob | undefined =>
+  cronJobs.find(({ metadata }) => metadata.name === cronJobNameOf(echo));
+
+/** The status without the conditions. @param cronJobs that the ScheduledEcho controls */
+function statusOf(echo: ScheduledEcho, cronJobs: readonly CronJob[]) {
+  const cronJob = ownCronJob(echo, cronJobs);
+  const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
+  const jobs = cronJob === undefined ? [] : namesOfActive(cronJob);
+  return {
+    cronJobName: cronJobNameOf(echo),
+    active: jobs.length === 0 ? null : jobs,
+    lastScheduleTime,
+    lastSuccessfulTime,
+  };
+}

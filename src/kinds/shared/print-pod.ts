@@ -1,0 +1,46 @@
+import type { Job } from '../../runtime/kinds/index.ts';
+import type { PodDefaults } from './pod-defaults.ts';
+
+type PodTemplate = NonNullable<Job['spec']>['template'];
+
+/** Settings of {@link printPod}. */
+export interface PrintPodSettings {
+  /** The image of the pod. It must contain printf. */
+  readonly image: string;
+  readonly podDefaults: PodDefaults;
+}
+
+/**
+ * A pod that prints the message, byte for byte, and a line feed.
+ *
+ * With `echo MESSAGE`, two components would alter the message: the kubelet expands `$(NAME)` in the arguments of a command, and
+ * echo interprets `-n` and backslashes. So each `$` is doubled, which the kubelet undoes
+ * (k8s.io/kubernetes/third_party/forked/golang/expansion), and printf prints its second argument as it is.
+ */
+export function printPod(message: string, { image, podDefaults }: PrintPodSettings): PodTemplate {
+  return {
+    metadata: { labels: podLabels },
+    spec: {
+      restartPolicy: 'Never',
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      ...podDefaults.spec,
+      containers: [
+        {
+          name: 'echo',
+          image,
+          imagePullPolicy: 'IfNotPresent',
+          command: ['printf', '%s\\n', message.replaceAll('$', '$$$$')],
+          ...podDefaults.container,
+          resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } },
+        },
+      ],
+    },
+  };
+}
+
+/** The labels of every object that prints a message. */
+export const podLabels = {
+  'app.kubernetes.io/name': 'echo',
+  'app.kubernetes.io/managed-by': 'echoperator',
+} as const;

@@ -1,0 +1,186 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { InFlightCount } from '../../../../src/external/batch.ts';
+import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import type { Row, Statement } from '../../../../src/kinds/postgres-writer/statements.ts';
+import { Rows } from '../../../../src/kinds/postgres-writer/tables.ts';
+
+const refusal = (code: string): Error => Object.assign(new Error(`refused: ${code}`), { code, severity: 'ERROR' });
+
+const students = { schema: 'public', name: 'students' };
+
+/** A table in memory that counts its statements, and refuses, or has locked, some rows. */
+class Table {
+  readonly rows = new Map<string, string>();
+  /** With which SQLSTATE. */
+  readonly refused = new Map<string, string>();
+  readonly skipped = new Set<string>();
+  isLoud = false;
+  readonly locked = new Set<string>();
+  statements = 0;
+  fault: Error | undefined;
+
+  readonly query = async <R extends object>({ text, values }: Statement): Promise<readonly R[]> => {
+    await Promise.resolve();
+    // The catalogue has the table, unless the table as a whole is amiss.
+    if (text.includes('pg_class'))
+      return (this.fault === undefined ? [students] : []) as readonly object[] as readonly R[];
+    this.statements += 1;
+    if (this.fault !== undefined) throw this.fault;
+    const [ids, names = []] = values as [string[], string[]?];
+    if (ids.some((id) => this.locked.has(id))) throw refusal('55P03');
+    const refused = ids.find((id) => this.refused.has(id));
+    if (refused !== undefined) throw refusal(this.refused.get(refused) ?? '');
+    if (text.includes('DELETE')) {
+      for (const id of ids) this.rows.delete(id);
+      return [];
+    }
+    const changed = ids.filter((id, index) => this.rows.get(id) !== names[index]);
+    if (!text.includes('INSERT')) return changed.map((id) => ({ id })) as readonly object[] as readonly R[];
+    for (const [index, id] of ids.entries()) {
+      if (!this.skipped.has(id))
+        this.rows.set(id, this.isLoud ? (names[index] ?? '').toUpperCase() : (names[index] ?? ''));
+    }
+    const results = changed.map((id) =>
+      this.skipped.has(id) ? { id, written: false } : { ...row(0, this.rows.get(id)), id, written: true },
+    );
+    return results as readonly object[] as readonly R[];
+  };
+}
+
+let table: Table;
+let rows: Rows;
+let inFlight: InFlightCount;
+
+beforeEach(() => {
+  table = new Table();
+  inFlight = new InFlightCount();
+  rows = new Rows(students, { database: table, inFlight });
+});
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+/** Stops the clock, so that a table that cannot be used is not probed again, however slow the machine is. */
+function stopClock(): void {
+  const nowMs = performance.now();
+  jest.spyOn(performance, 'now').mockReturnValue(nowMs);
+}
+
+const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, age: 1, country: 'Peru' });
+
+/** All of them at about the same time. */
+const upsertAll = (count: number, name?: string) =>
+  Promise.allSettled(
+    Array.from({ length: count }, (_, index) =>
+      inFlight.during(async () => {
+        await Promise.resolve();
+        return inFlight.waiting(() => rows.upsert(row(index, name)));
+      }),
+    ),
+  );
+
+const outcomes = (settled: readonly PromiseSettledResult<unknown>[]): readonly unknown[] =>
+  settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message));
+
+describe('the rows of a table', () => {
+  test('are sent in batches of 100', async () => {
+    await upsertAll(1000);
+    expect(table.rows.size).toBe(1000);
+    expect(table.statements).toBe(10);
+  });
+
+  test('report which of them were written', async () => {
+    await upsertAll(2);
+    expect(outcomes(await upsertAll(3))).toEqual(['unchanged', 'unchanged', 'written']);
+  });
+
+  // A constraint; a policy, which is a lack of privilege; a trigger's own word; what looks as if the whole table were amiss.
+  test.each(['23514', '42501', 'MY001', '42P01'])(
+    'that are refused with %s are found by halving, and the others are written',
+    async (code) => {
+      for (const index of [3, 64, 65]) table.refused.set(`ns/${index}`, code);
+      const found = outcomes(await upsertAll(100));
+      expect(found.flatMap((outcome, index) => (outcome === 'written' ? [] : [index]))).toEqual([3, 64, 65]);
+      expect(found[3]).toBe(`the database refuses the row: refused: ${code}`);
+      expect(table.rows.size).toBe(97);
+      expect(table.statements).toBeLessThan(40);
+      await rows.delete('ns/1');
+      expect(table.rows.size).toBe(96);
+    },
+  );
+
+  test('that a trigger skips are refused, and no others', async () => {
+    table.skipped.add('ns/1');
+    expect(outcomes(await upsertAll(3))).toEqual(['written', 'the row was not written: a trigger skips it', 'written']);
+  });
+
+  test('with current values cost one read; those that a trigger skips cost another', async () => {
+    await upsertAll(1);
+    table.statements = 0;
+    expect(await rows.upsert(row(0))).toBe('unchanged');
+    expect(table.statements).toBe(1);
+    table.skipped.add('ns/0');
+    await expect(rows.upsert(row(0, 'Juana'))).rejects.toMatchObject({ name: 'RowRefusedError' });
+    expect(table.statements).toBe(3);
+  });
+
+  test('that a trigger changes are reported', async () => {
+    table.isLoud = true;
+    expect(outcomes(await upsertAll(2))).toEqual(['altered', 'altered']);
+    expect(await rows.upsert(row(0, 'JANE'))).toBe('unchanged');
+  });
+
+  test('are written without the locked ones, which wait', async () => {
+    for (const index of [2, 70]) table.locked.add(`ns/${index}`);
+    const settled = await upsertAll(100);
+    const failed = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    expect(failed).toMatchObject([{ name: 'RowBusyError' }, { name: 'RowBusyError' }]);
+    expect(table.statements).toBeLessThan(35);
+    table.locked.clear();
+    expect(await rows.upsert(row(70))).toBe('written');
+  });
+
+  test('of a table that is locked are tried twice, and then wait', async () => {
+    stopClock();
+    table.fault = refusal('55P03');
+    const settled = await upsertAll(100);
+    for (const one of settled) {
+      expect(one.status === 'rejected' && one.reason).toMatchObject({ name: 'OutsideDownError', reason: 'TableBusy' });
+    }
+    expect(table.statements).toBe(2);
+  });
+
+  test('that cannot be deleted do not prevent other deletions', async () => {
+    await upsertAll(20);
+    table.refused.set('ns/4', '23503');
+    table.locked.add('ns/5');
+    const deletions = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, index) =>
+        inFlight.during(() => inFlight.waiting(() => rows.delete(`ns/${index}`))),
+      ),
+    );
+    expect(deletions.filter(({ status }) => status === 'rejected')).toMatchObject([
+      { reason: { name: 'RowRefusedError' } },
+      { reason: { name: 'RowBusyError' } },
+    ]);
+    expect([...table.rows.keys()]).toEqual(['ns/4', 'ns/5']);
+  });
+
+  test('of a table that cannot be written to cost two statements', async () => {
+    stopClock();
+    table.fault = refusal('42P01');
+    await upsertAll(500);
+    expect(table.statements).toBe(2);
+    await expect(rows.upsert(row(1))).rejects.toBeInstanceOf(OutsideDownError);
+    expect(table.statements).toBe(2);
+  });
+
+  test('are not reported as deleted if the table is missing or cannot be used', async () => {
+    await upsertAll(3);
+    await rows.delete('ns/1');
+    expect([...table.rows.keys()]).toEqual(['ns/0', 'ns/2']);
+    table.fault = refusal('42P01');
+    await expect(rows.delete('ns/2')).rejects.toMatchObject({ reason: 'TableMissing' });
+  });
+});

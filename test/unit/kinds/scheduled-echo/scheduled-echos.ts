@@ -1,0 +1,40 @@
+import { cronJobOf } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
+import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
+import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
+import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
+import { CronJob } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
+
+const creationTimestamp = '2026-01-01T00:00:00Z';
+
+/** A ScheduledEcho as the API server stores it, of generation 1 unless `metadata` says otherwise. */
+export function scheduledEchoOf(
+  rest: {
+    readonly metadata?: Partial<ScheduledEcho['metadata']>;
+    readonly spec?: Partial<ScheduledEcho['spec']>;
+    readonly status?: NonNullable<ScheduledEcho['status']>;
+  } = {},
+): ScheduledEcho {
+  return {
+    metadata: {
+      name: 'hello',
+      namespace: 'default',
+      uid: 'uid-hello',
+      resourceVersion: '5',
+      generation: 1,
+      creationTimestamp,
+      ...rest.metadata,
+    },
+    spec: { message: 'Hola', schedule: '@hourly', ...rest.spec },
+    ...(rest.status && { status: rest.status }),
+  };
+}
+
+/** The CronJob that the operator made for it, as far as the operator knows. */
+export function cronJobFor(echo: ScheduledEcho, metadata: Partial<ObjectMeta> = {}): CronJob {
+  const manifest = childManifest({ kind: ScheduledEcho, object: echo }, CronJob, cronJobOf(echo, podSettings));
+  return {
+    ...manifest,
+    metadata: { uid: 'uid-cronjob', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },
+  };
+}
