@@ -21,7 +21,7 @@ test('each CRD has the short name that users type', () => {
   });
 });
 
-describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { group, kind, plural }) => {
+describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { group, kind }) => {
   const controller = `${name[0]?.toLowerCase()}${name.slice(1)}`;
 
   test('has a switch in the chart, rights for its users, and an example', async () => {
@@ -31,7 +31,6 @@ describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (n
     expect(schema.properties.controllers.properties).toHaveProperty(controller);
     expect(values.rbac.aggregate).toHaveProperty(controller);
     expect(schema.properties.rbac.properties.aggregate.properties).toHaveProperty(controller);
-    expect(await textOf('charts/echoperator/templates/rbac/users.yaml')).toMatch(new RegExp(`\\b${plural}\\b`));
     const examples = await Promise.all(
       (await readdir(join(root, 'examples')))
         .filter((file) => file.endsWith('.yaml'))

@@ -1,7 +1,8 @@
 /**
  * Writes the generated files:
  *
- * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, and the Grafana dashboards;
+ * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its templates and its schema say of each kind, and the
+ *   Grafana dashboards;
  * - the tables of reasons, settings, metrics and log lines in docs/;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules, and the report of the runtime's public API.
  *
@@ -13,6 +14,7 @@ import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
 import { disabledPermissions } from '../../src/kinds/shared/disabled-controller.ts';
+import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';
 import type { CustomKind, PolicyRule } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
@@ -33,6 +35,10 @@ const rulesFolder = 'charts/echoperator/files/rules';
 /** The chart's default values for its templates, which Helm does not let read values.yaml. */
 const chartValues = 'charts/echoperator/values.yaml';
 const chartDefaults = 'charts/echoperator/files/defaults.yaml';
+
+/** The kinds for the chart's templates. */
+const chartKinds = 'charts/echoperator/files/kinds.yaml';
+const chartSchema = 'charts/echoperator/values.schema.json';
 
 const banner = (source: string): string => `# Generated from ${source} by \`make generate\`: change it there.\n`;
 
@@ -63,6 +69,26 @@ function ruleFiles(): readonly [path: string, content: string][] {
   ]);
 }
 
+const kindsFile = (): string =>
+  banner('src/kinds.ts') +
+  stringify(
+    Object.entries(controllers).map(([controller, { kind }]) => ({
+      controller,
+      group: kind.group,
+      plural: kind.plural,
+      scale: kind.definition.scale !== undefined,
+    })),
+  );
+
+/** A map of the schema with a line for each controller: its indent, and the schema of its values. */
+const mapOfControllers = new RegExp(String.raw`(\n +)"${controllerNames[0]}": (\{[^{}]*\})(?:,\1"\w+": \2)*`, 'g');
+
+/** The schema of the values, whose maps of controllers have each of them. */
+const withControllers = (schema: string): string =>
+  schema.replace(mapOfControllers, (_, indent, value) =>
+    controllerNames.map((name) => `${indent}"${name}": ${value}`).join(','),
+  );
+
 /** Returns the content that each generated file must have, by path. */
 async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { readonly version: string };
@@ -76,6 +102,8 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     ...ruleFiles(),
     rulesFile('uninstall', listed),
     [chartDefaults, banner('values.yaml') + stringify(parse(await readFile(join(root, chartValues), 'utf8')))],
+    [chartKinds, kindsFile()],
+    [chartSchema, withControllers(await readFile(join(root, chartSchema), 'utf8'))],
     ...(await reasonTables(root)),
     await operationsTables(root),
     await logLinesTable(root),
@@ -90,7 +118,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile, chartDefaults]) {
+  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile, chartDefaults, chartKinds, chartSchema]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
   for (const page of [...reasonPages, operationsPage, logLinesPage])
