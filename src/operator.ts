@@ -40,10 +40,14 @@ export const controllers = Object.fromEntries(
 /** Every kind of the operator, in the order in which the CRDs are applied. */
 export const kinds: readonly CustomKind[] = Object.values(controllers).map(({ kind }) => kind);
 
-/** The kinds with a finalizer. A deleted object stays until the operator has removed what the garbage collector does not. */
+/**
+ * The kinds with a finalizer, by API group. A deleted object stays until the operator has removed what the garbage collector does not.
+ */
 export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = Object.values(
   controllers,
-).flatMap(({ kind, finalizer }) => (finalizer === undefined ? [] : [{ kind, finalizer }]));
+)
+  .flatMap(({ kind, finalizer }) => (finalizer === undefined ? [] : [{ kind, finalizer }]))
+  .sort((one, other) => one.kind.group.localeCompare(other.kind.group));
 
 const childKinds = new Set(Object.values(kindEntries).flatMap(({ children = [] }) => children));
 

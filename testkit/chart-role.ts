@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { parse, stringify } from 'yaml';
 import { ensureBinaries } from '../tools/programs/index.ts';
+import { selfContainedControllers } from './operator-process.ts';
 import type { TestCluster } from './test-cluster.ts';
 
 const chart = join(import.meta.dirname, '../charts/echoperator');
@@ -26,7 +27,8 @@ export async function chartRole(
   const { namespace, folder, values, name = 'echoperator' } = options;
   const helm = (await ensureBinaries(['helm'])).get('helm') ?? '';
   const valuesFile = join(folder, 'chart-values.yaml');
-  const controllers = { podSet: { enabled: true }, bookStore: { enabled: true }, ...values.controllers };
+  const enabled = Object.fromEntries(selfContainedControllers.map((each) => [each, { enabled: true }]));
+  const controllers = { ...enabled, ...values.controllers };
   await writeFile(valuesFile, stringify({ ...values, controllers, fullnameOverride: name }));
   const shown = ['serviceaccount.yaml', 'rbac/operator.yaml'].flatMap((file) => ['--show-only', `templates/${file}`]);
   const where = ['--namespace', namespace];

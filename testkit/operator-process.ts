@@ -1,3 +1,4 @@
+import { controllerNames } from '../src/kinds.ts';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
 import { exitInTime } from './in-time.ts';
@@ -13,6 +14,9 @@ export const operatorCommand = (
   env: Readonly<Record<string, string>>,
   programs?: ShippedPrograms,
 ) => startShipped('operator', args, env, programs);
+
+/** The controllers that need no external system. */
+export const selfContainedControllers = controllerNames.filter((name) => name !== 'pet' && name !== 'postgresWriter');
 
 /** The operator as a process, run like in its image. */
 export class OperatorProcess {
@@ -51,7 +55,7 @@ export class OperatorProcess {
       METRICS_PORT: String(metricsPort),
       LOG_LEVEL: 'info',
       NUM_WORKERS: '8',
-      CONTROLLERS: 'echo,scheduledEcho,podSet,bookStore',
+      CONTROLLERS: selfContainedControllers.join(','),
       ...settings,
     };
     const child = operatorCommand([], environment, programs);

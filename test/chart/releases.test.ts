@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { controllerNames } from '../../src/kinds.ts';
 import { NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
@@ -111,7 +112,7 @@ describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
   const { fullnameOverride: _, ...originalDefaults } = original;
   const on = { controllers: { echo: { enabled: true }, podSet: { enabled: true } } };
   const others = Object.fromEntries(
-    ['scheduledEcho', 'bookStore', 'pet', 'postgresWriter'].map((each) => [each, { enabled: false }]),
+    controllerNames.filter((each) => !(each in on.controllers)).map((each) => [each, { enabled: false }]),
   );
 
   test('with --reuse-values, which leaves out all new defaults, has these defaults', async () => {

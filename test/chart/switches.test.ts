@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { controllerNames } from '../../src/kinds.ts';
+import { controllers } from '../../src/operator.ts';
 import { Helm, helmNames } from './helm.ts';
 
 describe.each(helmNames)('switches that users of other charts know, by %s', (name) => {
@@ -107,11 +109,11 @@ describe.each(helmNames)('switches that users of other charts know, by %s', (nam
         rules.flatMap(({ resources = [] }) => resources).filter((each) => !each.includes('/')),
       );
     };
-    const byDefault = ['echos', 'scheduledechos', 'podsets', 'bookstores'];
-    expect(await kindsOf({})).toEqual([byDefault, byDefault]);
-    const all = [...byDefault, 'pets', 'postgreswriters'];
-    expect(await kindsOf({ pet: true, postgresWriter: true })).toEqual([all, all]);
-    expect(await kindsOf({ echo: false, scheduledEcho: false, podSet: false, bookStore: false })).toEqual([]);
+    const everyKind = (isNamed: boolean) => Object.fromEntries(controllerNames.map((each) => [each, isNamed]));
+    const all = controllerNames.map((each) => controllers[each].kind.plural);
+    expect(await kindsOf(everyKind(true))).toEqual([all, all]);
+    expect(await kindsOf(everyKind(false))).toEqual([]);
+    expect(await kindsOf({ ...everyKind(false), pet: true })).toEqual([['pets'], ['pets']]);
   });
 
   it("the chart's pods and those of the operator need Linux, besides other labels of nodes", async () => {

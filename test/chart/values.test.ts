@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import { controllerNames } from '../../src/kinds.ts';
 import { chart, Helm, HelmError, helmNames } from './helm.ts';
 
 const originalValues = join(import.meta.dirname, '../../examples/values/original.yaml');
@@ -85,14 +86,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
     [{ shutdownTimeoutSeconds: 25 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (25)'],
     [
-      {
-        controllers: {
-          echo: { enabled: false },
-          scheduledEcho: { enabled: false },
-          podSet: { enabled: false },
-          bookStore: { enabled: false },
-        },
-      },
+      { controllers: Object.fromEntries(controllerNames.map((each) => [each, { enabled: false }])) },
       'controllers',
       'enable at least one controller',
     ],

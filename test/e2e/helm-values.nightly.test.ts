@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 
-import { kinds } from '../../src/operator.ts';
+import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
+import { controllers, kinds } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { exampleSpecs } from '../../testkit/example-specs.ts';
 import { Cluster } from '../../tools/cluster/index.ts';
 import { buildImage } from '../../tools/release/index.ts';
 import { bookStoreImages } from './environment/book-store-images.ts';
@@ -106,17 +108,17 @@ async function switchOn(home: string): Promise<readonly string[]> {
     .map((value) => value.replace('db.example', Database.host));
 }
 
-/** A spec for each kind; its text is the message, and the name of the pet and of the row. */
-const specs: Readonly<Record<string, (text: string) => object>> = {
-  Echo: (message) => ({ message }),
-  ScheduledEcho: (message) => ({ message, schedule: '0 0 1 1 *' }),
-  PodSet: () => ({ replicas: 1 }),
-  BookStore: () => ({
+/** Specs that differ from {@link exampleSpecs}: their text is the message, and the name of the pet and of the row. */
+const specs: Partial<Readonly<Record<ControllerName, (text: string) => object>>> = {
+  echo: (message) => ({ message }),
+  scheduledEcho: (message) => ({ message, schedule: '0 0 1 1 *' }),
+  podSet: () => ({ replicas: 1 }),
+  bookStore: () => ({
     bookApp: { repository: 'akash125/pyapp', imagePullPolicy: 'IfNotPresent', port: 80, targetPort: 3000 },
     bookDB: { repository: 'mongo', imagePullPolicy: 'IfNotPresent', port: 27017, dbSize: '128Mi' },
   }),
-  Pet: (name) => ({ name, type: 'dog', birthday: '2021-04-01T00:00:00Z' }),
-  PostgresWriter: (name) => ({ table: 'students', name, age: 20, country: 'Spain' }),
+  pet: (name) => ({ name, type: 'dog', birthday: '2021-04-01T00:00:00Z' }),
+  postgresWriter: (name) => ({ table: 'students', name, age: 20, country: 'Spain' }),
 };
 
 /** The name of the object of a round. A namespace has one BookStore, because the tutorial's names its database's Service. */
@@ -136,14 +138,16 @@ describe.each(helms)('%s', (helm) => {
         await cluster.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${join(root, 'crds')}`]);
       }
       const values = [...flags(watched), ...(everyKind === undefined ? [] : await switchOn(home))];
-      const enabled = kinds.filter(({ kind }) => everyKind || kind === 'Echo' || kind === 'ScheduledEcho');
+      const enabled = controllerNames
+        .filter((controller) => everyKind || kindEntries[controller].runsByDefault)
+        .map((controller) => [controller, controllers[controller].kind] as const);
       const works = async (round: string): Promise<void> => {
-        for (const { kind, group, version } of enabled) {
-          const spec = specs[kind]?.(round);
+        for (const [controller, { kind, group, version }] of enabled) {
+          const spec = specs[controller]?.(round) ?? exampleSpecs[controller];
           const metadata = { name: nameOf(kind, round), namespace: watched };
           await cluster.apply({ apiVersion: `${group}/${version}`, kind, metadata, spec });
         }
-        for (const { kind } of enabled) {
+        for (const [, { kind }] of enabled) {
           const object = `${kind.toLowerCase()}/${nameOf(kind, round)}`;
           await cluster.kubectl([
             ...['wait', '--for=condition=Ready', object, '--namespace', watched, '--timeout=120s'],
@@ -172,7 +176,7 @@ describe.each(helms)('%s', (helm) => {
         async () => isDeepStrictEqual(await remains(fullname), documented),
         60_000,
       ).catch(async () => expect(await remains(fullname)).toEqual(documented));
-      for (const { kind, plural, group } of enabled) {
+      for (const [, { kind, plural, group }] of enabled) {
         const left = kind === 'Pet' || kind === 'PostgresWriter' ? 0 : kind === 'BookStore' ? 1 : 3;
         expect([kind, (await names(`${plural}.${group}`, watched)).length]).toEqual([kind, left]);
       }

@@ -1,11 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { Echo } from '../../src/kinds/echo/kind.ts';
-import { Pet } from '../../src/kinds/pet/kind.ts';
-import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
-import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
+import { kinds } from '../../src/operator.ts';
 import type { Kind } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -53,14 +48,7 @@ async function schemaOf({ group, version, kind }: Kind): Promise<Schema> {
   return found;
 }
 
-describe.each([
-  ['Echo', Echo],
-  ['ScheduledEcho', ScheduledEcho],
-  ['PodSet', PodSet],
-  ['BookStore', BookStore],
-  ['PostgresWriter', PostgresWriter],
-  ['Pet', Pet],
-] as const)('kubectl explain of %s', (name, kind: Kind) => {
+describe.each(kinds.map((kind) => [kind.kind, kind] as const))('kubectl explain of %s', (name, kind) => {
   const { plural, group } = kind;
   const explain = (...path: readonly string[]) =>
     // The API server tells of a new kind a moment after it serves it.

@@ -2,16 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer } from '../../src/kinds/book-store/kind.ts';
-import { Echo } from '../../src/kinds/echo/kind.ts';
-import { Pet } from '../../src/kinds/pet/kind.ts';
-import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import type { StandardStatus } from '../../src/runtime/controller/index.ts';
-import { findCondition, type Kind, type KubeObject } from '../../src/runtime/index.ts';
+import { controllerNames } from '../../src/kinds.ts';
+import { controllers } from '../../src/operator.ts';
+import type { ReportingObject } from '../../src/runtime/controller/index.ts';
+import { findCondition, type Kind } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { exampleSpecs } from '../../testkit/example-specs.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -41,21 +41,6 @@ const create = (name: string, finalizers?: readonly string[]) =>
     spec,
   });
 
-/** Each kind with its controller, a spec, and another controller to run instead. */
-const everyKind: readonly {
-  readonly kind: Kind<KubeObject & { readonly status?: StandardStatus }>;
-  readonly name: string;
-  readonly other: string;
-  readonly spec: object;
-}[] = [
-  { kind: Echo, name: 'echo', other: 'scheduledEcho', spec: { message: 'hello' } },
-  { kind: ScheduledEcho, name: 'scheduledEcho', other: 'echo', spec: { message: 'hello', schedule: '@hourly' } },
-  { kind: PodSet, name: 'podSet', other: 'echo', spec: { replicas: 1 } },
-  { kind: BookStore, name: 'bookStore', other: 'echo', spec: shop },
-  { kind: Pet, name: 'pet', other: 'echo', spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } },
-  { kind: PostgresWriter, name: 'postgresWriter', other: 'echo', spec },
-];
-
 describe('a kind whose controller is off', () => {
   test("is reported on its objects with the chart's role, and nothing else is done", async () => {
     const values = { watchNamespaces: [namespace] };
@@ -79,7 +64,9 @@ describe('a kind whose controller is off', () => {
     }
   });
 
-  test.each(everyKind)('is reported on a $name', async ({ kind, name, other, spec }) => {
+  test.each(controllerNames)('is reported on an object of %s', async (name) => {
+    const kind: Kind<ReportingObject> = controllers[name].kind;
+    const other = name === 'echo' ? 'scheduledEcho' : 'echo';
     const values = {
       watchNamespaces: [namespace],
       controllers: { [name]: { enabled: false }, [other]: { enabled: true } },
@@ -88,7 +75,7 @@ describe('a kind whose controller is off', () => {
     const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace, CONTROLLERS: other });
     try {
       const key = { name: `off-${name.toLowerCase()}`, namespace };
-      await cluster.client.apply(kind, customManifest(key, spec), { force: true });
+      await cluster.client.apply(kind, customManifest(key, exampleSpecs[name]), { force: true });
       const { status } = await withReason(cluster, kind, key, 'ControllerDisabled');
       expect(findCondition(status?.conditions, 'Ready')?.message).toContain(`--set controllers.${name}.enabled=true`);
     } finally {

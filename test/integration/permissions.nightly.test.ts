@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { parse, stringify } from 'yaml';
-import { type ControllerName, controllerNames } from '../../src/kinds.ts';
+import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { leasePermissions, type PolicyRule, permissions } from '../../src/runtime/index.ts';
@@ -12,17 +12,7 @@ import { FaultProxy, type ProxiedRequest, perturb } from '../../src/runtime/test
 import { startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
-import { outsideScenariosOn, scenariosOn } from './environment/perturbed-scenarios.ts';
-
-/** The plans that make a controller send every request that its rules allow: a write without a response is followed by a `get`. */
-const plans: Readonly<Record<ControllerName, readonly string[]>> = {
-  echo: ['echo/create create jobs', 'echo/update delete jobs'],
-  scheduledEcho: ['scheduled-echo/create patch cronjobs', 'scheduled-echo/cron-job-edited patch cronjobs'],
-  podSet: ['pod-set/grow create pods', 'pod-set/pod-orphaned patch pods'],
-  bookStore: ['book-store/', 'book-store-growth/', 'book-store-children/'],
-  postgresWriter: ['postgres-writer/create'],
-  pet: ['pet/create'],
-};
+import { outsideScenariosOn, permissionPlans, scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
@@ -91,7 +81,7 @@ describe.each(controllerNames)('the controller %s', (name) => {
         },
       },
     });
-    const only = plans[name];
+    const only = permissionPlans[name];
     const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter((scenario) =>
       only.some((plan) => plan.startsWith(`${scenario.name}/`)),
     );

@@ -21,6 +21,7 @@ import { postgresWriterController } from '../../src/kinds/postgres-writer/contro
 import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
 import { scheduledEchoController } from '../../src/kinds/scheduled-echo/controller.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
+import { kinds } from '../../src/operator.ts';
 import * as builtInKinds from '../../src/runtime/kinds/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { bookStoreDefaults, podSettings } from '../../testkit/pod-settings.ts';
@@ -317,8 +318,6 @@ describe('docs/book-store.md', () => {
 });
 
 describe('the objects that the pages show', () => {
-  const kinds = [Echo, ScheduledEcho, PodSet, BookStore, PostgresWriter, Pet] as const;
-
   /** The manifests of a block: the block itself, or the here-documents that a shell passes to kubectl. */
   const manifestsIn = (text: string): readonly string[] =>
     /^(?:apiVersion|data): ?/.test(text)
@@ -435,14 +434,12 @@ describe('the commands that the pages show', () => {
         .split(/\s+/),
     })),
   );
-  const custom = [Echo, ScheduledEcho, PodSet, BookStore, PostgresWriter, Pet].flatMap(
-    ({ kind, plural, definition }) => [
-      kind.toLowerCase(),
-      plural,
-      `${plural}.${definition.group}`,
-      ...(definition.shortNames ?? []),
-    ],
-  );
+  const custom = kinds.flatMap(({ kind, plural, definition }) => [
+    kind.toLowerCase(),
+    plural,
+    `${plural}.${definition.group}`,
+    ...(definition.shortNames ?? []),
+  ]);
 
   test('name only resources that exist', () => {
     const builtIn = Object.values(builtInKinds).flatMap(({ kind, plural }) => [kind.toLowerCase(), plural]);

@@ -1,12 +1,12 @@
 import { stripTypeScriptTypes } from 'node:module';
 import { expect, test } from '@jest/globals';
+import { kinds } from '../../src/operator.ts';
 import { seededBugs } from '../seeded-bugs/index.ts';
 import { textWith } from '../seeded-bugs/seeded-bug.ts';
 
 test('there are seeded bugs of the runtime, its cache and each kind, with distinct names', () => {
   const subjects = new Set(seededBugs.map(({ name }) => name.split(':')[0]));
-  const kinds = ['Echo', 'ScheduledEcho', 'PodSet', 'BookStore', 'PostgresWriter', 'Pet'];
-  expect([...subjects].sort()).toEqual([...kinds, 'Cache', 'Runtime'].sort());
+  expect([...subjects].sort()).toEqual([...kinds.map(({ kind }) => kind), 'Cache', 'Runtime'].sort());
   expect(new Set(seededBugs.map(({ name }) => name)).size).toBe(seededBugs.length);
   expect(seededBugs.length).toBeGreaterThanOrEqual(30);
 });

@@ -1,9 +1,5 @@
-import { BookStore } from '../../../src/kinds/book-store/kind.ts';
-import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { Pet } from '../../../src/kinds/pet/kind.ts';
-import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
-import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
-import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
+import { controllerNames } from '../../../src/kinds.ts';
+import { controllers } from '../../../src/operator.ts';
 import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
 import {
   ClusterRole,
@@ -35,6 +31,7 @@ import {
   StatefulSet,
   StorageClass,
 } from '../../../src/runtime/kinds/index.ts';
+import { exampleSpecs } from '../../../testkit/example-specs.ts';
 
 /** A kind of the table of built-in types, or one of ours, and what a child of it may be. */
 export interface ChildExample {
@@ -259,32 +256,7 @@ export const childExamples: readonly ChildExample[] = [
       allowedTopologies: [{ matchLabelExpressions: [{ key: 'zone', values: ['a'] }] }],
     },
   },
-  { kind: Echo, content: { spec: { message: 'hello' } } },
-  { kind: ScheduledEcho, content: { spec: { message: 'hello', schedule: '0 * * * *' } } },
-  {
-    kind: PodSet,
-    content: {
-      spec: { replicas: 0, template: { spec: { containers: [{ name: 'a', image: 'x:1', args: ['a'] }] } } },
-    },
-  },
-  {
-    kind: BookStore,
-    content: {
-      spec: {
-        bookApp: {
-          repository: 'app',
-          replicas: 1,
-          port: 80,
-          targetPort: 3000,
-          serviceType: 'ClusterIP',
-          env: [{ name: 'A', value: '1' }],
-        },
-        bookDB: { repository: 'mongo', replicas: 1, port: 27017, dbSize: '2Gi' },
-      },
-    },
-  },
-  { kind: PostgresWriter, content: { spec: { table: 'students', name: 'Alice', age: 23, country: 'Spain' } } },
-  { kind: Pet, content: { spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } } },
+  ...controllerNames.map((name) => ({ kind: controllers[name].kind, content: { spec: exampleSpecs[name] } })),
 ];
 
 /** The whole of a manifest. */

@@ -4,6 +4,7 @@ import { Pet } from '../../../src/kinds/pet/kind.ts';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
+import type { ControllerName } from '../../../src/kinds.ts';
 import {
   CronJob,
   Deployment,
@@ -61,16 +62,15 @@ const ofContainers = (part: string): Readonly<Record<string, readonly unknown[]>
   [`${part}.podSecurityContext.supplementalGroups`]: [[1, 2], [], [-1]],
 });
 
-/** The six kinds, for an operator that runs all controllers. */
-export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] => [
-  {
+const subjects = (outside: Outside): Readonly<Record<ControllerName, MutationSubject>> => ({
+  echo: {
     kind: Echo,
     children: [Job],
     spec: { message: 'hello' },
     // The status is not ours.
     mayDiffer: (path) => path.endsWith('.annotations.mmontes.io/generation') || /^Job .* #1\.status\./.test(path),
   },
-  {
+  scheduledEcho: {
     kind: ScheduledEcho,
     children: [CronJob],
     spec: { message: 'hello', schedule: '0 0 1 1 *' },
@@ -79,7 +79,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       timeZone: ['Europe/Madrid', 'Etc/UTC', 'Mars/Olympus', ''],
     },
   },
-  {
+  podSet: {
     kind: PodSet,
     children: [Pod],
     followedWhileRefused: ['replicas'],
@@ -113,7 +113,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
       ],
     },
   },
-  {
+  bookStore: {
     kind: BookStore,
     children: [Deployment, StatefulSet, Service, PersistentVolumeClaim],
     childrenThatStay: [PersistentVolumeClaim],
@@ -149,7 +149,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
     // It decides when a pod is restarted.
     withoutEffect: ['bookDB.resizeRestartAfter'],
   },
-  {
+  postgresWriter: {
     kind: PostgresWriter,
     children: [],
     spec: { table: 'students', name: 'Ada', age: 36, country: 'UK' },
@@ -157,7 +157,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
     refusals: ['TableMissing'],
     outside: (namespace) => outside.rows(namespace),
   },
-  {
+  pet: {
     kind: Pet,
     children: [],
     spec: { name: 'Rex', type: 'dog', birthday: '2020-01-31T00:00:00Z' },
@@ -172,4 +172,7 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
     },
     outside: (namespace) => outside.pets(namespace),
   },
-];
+});
+
+/** A subject of each kind, for an operator that runs all controllers. */
+export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] => Object.values(subjects(outside));

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { Client as PostgresClient } from 'pg';
 import { Pet } from '../../../src/kinds/pet/kind.ts';
+import { controllerNames } from '../../../src/kinds.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
 import type { Client } from '../../../src/runtime/index.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
@@ -37,7 +38,7 @@ export class OutsidePrograms implements AsyncDisposable {
       await store.stop();
     });
     const settings = {
-      CONTROLLERS: 'echo,scheduledEcho,podSet,bookStore,postgresWriter,pet',
+      CONTROLLERS: controllerNames.join(','),
       PETSTORE_ADDRESS: store.address,
       PSQL_HOST: database.host,
       PSQL_PORT: String(database.port),

@@ -11,6 +11,7 @@ import { postgresWriterController } from '../../../src/kinds/postgres-writer/con
 import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
 import { scheduledEchoController } from '../../../src/kinds/scheduled-echo/controller.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
+import type { ControllerName } from '../../../src/kinds.ts';
 import { caches } from '../../../src/operator.ts';
 import { type Gate, isNotFound } from '../../../src/runtime/client/index.ts';
 import type { ControllerHost } from '../../../src/runtime/controller/index.ts';
@@ -224,6 +225,16 @@ async function untilPodsReady(
 
 const someJob = {
   template: { spec: { restartPolicy: 'Never', containers: [{ name: 'own', image: 'example.com/own' }] } },
+};
+
+/** The plans of the scenarios below that make a controller send every request that its rules allow: a write without a response is followed by a `get`. */
+export const permissionPlans: Readonly<Record<ControllerName, readonly string[]>> = {
+  echo: ['echo/create create jobs', 'echo/update delete jobs'],
+  scheduledEcho: ['scheduled-echo/create patch cronjobs', 'scheduled-echo/cron-job-edited patch cronjobs'],
+  podSet: ['pod-set/grow create pods', 'pod-set/pod-orphaned patch pods'],
+  bookStore: ['book-store/', 'book-store-growth/', 'book-store-children/'],
+  postgresWriter: ['postgres-writer/create'],
+  pet: ['pet/create'],
 };
 
 /** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
