@@ -3,34 +3,38 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 
+import { controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
+import { pageOf } from '../../tools/generate/generate-reasons.ts';
 
 const root = join(import.meta.dirname, '../..');
 const textOf = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
 
-test('each CRD has the short name that users type', () => {
-  const shortNames = kinds.map((kind) => [kind.kind, customResourceDefinition(kind).spec.names.shortNames]);
-  expect(Object.fromEntries(shortNames)).toEqual({
-    Echo: ['ec'],
-    ScheduledEcho: ['sec'],
-    PodSet: ['pset'],
-    BookStore: ['bs'],
-    PostgresWriter: ['pgw'],
-    Pet: ['pt'],
-  });
+test('each kind has a short name of its own', () => {
+  const shortNames = kinds.map((kind) => customResourceDefinition(kind).spec.names.shortNames ?? []);
+  expect(shortNames.filter((names) => names.length === 0)).toEqual([]);
+  expect(new Set(shortNames.flat()).size).toBe(shortNames.flat().length);
 });
 
-describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { group, kind }) => {
-  const controller = `${name[0]?.toLowerCase()}${name.slice(1)}`;
+// Adding a kind: CONTRIBUTING.md.
+describe.each(controllerNames)('the kind of the controller %s', (name) => {
+  const { kind } = controllers[name].kind;
 
-  test('has a switch in the chart, rights for its users, and an example', async () => {
+  test('has the name of its controller, with an upper-case first letter', () => {
+    expect(kind).toBe(`${name[0]?.toUpperCase()}${name.slice(1)}`);
+  });
+
+  test('has a switch and rights for its users in the chart', async () => {
     const values = parse(await textOf('charts/echoperator/values.yaml'));
-    expect(values.controllers[controller]).toHaveProperty('enabled');
-    const schema = JSON.parse(await textOf('charts/echoperator/values.schema.json'));
-    expect(schema.properties.controllers.properties).toHaveProperty(controller);
-    expect(values.rbac.aggregate).toHaveProperty(controller);
-    expect(schema.properties.rbac.properties.aggregate.properties).toHaveProperty(controller);
+    expect(values.controllers[name]).toEqual({ enabled: kindEntries[name].runsByDefault ?? false });
+    expect(values.rbac.aggregate).toHaveProperty(name);
+    const { properties } = JSON.parse(await textOf('charts/echoperator/values.schema.json'));
+    expect(properties.controllers.properties).toHaveProperty(name);
+    expect(properties.rbac.properties.aggregate.properties).toHaveProperty(name);
+  });
+
+  test('has an example', async () => {
     const examples = await Promise.all(
       (await readdir(join(root, 'examples')))
         .filter((file) => file.endsWith('.yaml'))
@@ -39,21 +43,12 @@ describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (n
     expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
   });
 
-  test('is named in the README with a link, and has a health check for Argo CD', async () => {
-    const page = `${name[0]?.toLowerCase()}${name.slice(1).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
-    expect(await textOf('README.md')).toContain(`docs/${page}`);
-    expect(await textOf('docs/install.md')).toContain(`${group}_${kind}`);
-  });
-
-  test.each([
-    'SECURITY.md',
-    'CHANGELOG.md',
-    'charts/echoperator/README.md',
-    'docs/index.md',
-    'docs/concepts.md',
-    'docs/troubleshooting.md',
-  ])('is named in %s', async (page) => {
-    expect(await textOf(page)).toMatch(new RegExp(`\\b${kind}\\b`));
+  test('has a page, which the README and the changelog name', async () => {
+    const page = pageOf(name);
+    const text = await textOf(page);
+    for (const section of ['Spec', 'Security', 'Troubleshooting']) expect(text).toContain(`\n## ${section}\n`);
+    expect(await textOf('README.md')).toContain(`[${kind}](${page})`);
+    expect(await textOf('CHANGELOG.md')).toMatch(new RegExp(`\\b${kind}\\b`));
   });
 });
 

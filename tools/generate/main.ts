@@ -3,7 +3,7 @@
  *
  * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its templates and its schema say of each kind, and the
  *   Grafana dashboards;
- * - the tables of reasons, settings, metrics and log lines in docs/;
+ * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
@@ -21,6 +21,7 @@ import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
+import { chartReadme, indexPage, kindsTables } from './generate-kinds.ts';
 import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
@@ -94,9 +95,11 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { readonly version: string };
   const files = kinds.map((kind) => crdFile(kind, version));
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  const listed = kindsWithFinalizer
-    .map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] }))
-    .sort((one, other) => String(one.apiGroups).localeCompare(String(other.apiGroups)));
+  const listed = kindsWithFinalizer.map(({ kind }) => ({
+    apiGroups: [kind.group],
+    resources: [kind.plural],
+    verbs: ['list'],
+  }));
   return new Map([
     ...crds,
     ...ruleFiles(),
@@ -105,6 +108,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     [chartKinds, kindsFile()],
     [chartSchema, withControllers(await readFile(join(root, chartSchema), 'utf8'))],
     ...(await reasonTables(root)),
+    ...(await kindsTables(root)),
     await operationsTables(root),
     await logLinesTable(root),
     ...(await wireFiles()),
@@ -121,7 +125,7 @@ async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile, chartDefaults, chartKinds, chartSchema]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
-  for (const page of [...reasonPages, operationsPage, logLinesPage])
+  for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage])
     found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder, dashboardsFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {

@@ -1,7 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { isMap, isScalar, type Pair, parseDocument, stringify, type YAMLMap } from 'yaml';
-import { chart } from './helm.ts';
 
 /** A value of the chart with its documentation in values.yaml. */
 export interface DocumentedValue {
@@ -11,10 +8,6 @@ export interface DocumentedValue {
   /** The paragraph above the value, on one line. */
   readonly description: string;
 }
-
-const readme = join(chart, 'README.md');
-const begin = '<!-- Generated from the comments in values.yaml by `node test/chart/values-table.ts`. -->';
-const end = '<!-- End of the table. -->';
 
 /**
  * Returns the documented values of a values.yaml, in its order. A key with a comment is a value, even if it is a map. A map
@@ -63,23 +56,5 @@ export function valuesTable(values: readonly DocumentedValue[]): string {
     const text = stringify(value, { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0 }).trim();
     return `| \`${path}\` | \`${text}\` | ${description.replaceAll('|', '\\|')} |`;
   });
-  return ['| value | default | description |', '| --- | --- | --- |', ...rows].join('\n');
-}
-
-/**
- * Returns the README with its table of values replaced.
- *
- * @throws Error if the README lacks the comments around the table
- */
-export function withTable(markdown: string, values: readonly DocumentedValue[]): string {
-  const [from, to] = [markdown.indexOf(begin), markdown.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`README.md must contain the lines ${begin} and ${end}`);
-  return `${markdown.slice(0, from + begin.length)}\n\n${valuesTable(values)}\n\n${markdown.slice(to)}`;
-}
-
-export const readValues = (): Promise<string> => readFile(join(chart, 'values.yaml'), 'utf8');
-export const readReadme = (): Promise<string> => readFile(readme, 'utf8');
-
-if (import.meta.main) {
-  await writeFile(readme, withTable(await readReadme(), documentedValues(await readValues())));
+  return ['| value | default | description |', '| --- | --- | --- |', ...rows].map((row) => `${row}\n`).join('');
 }
