@@ -143,6 +143,16 @@ export interface ControllerOptions<
   readonly retries?: RetryOptions;
 }
 
+/** A controller that was added to a manager. */
+export interface ControllerHandle {
+  readonly name: string;
+  /**
+   * Removes the controller: waits for its running reconciles, at most for the drain timeout, then stops the informers that
+   * nobody else holds. Resolves when this is done. Idempotent.
+   */
+  remove(): Promise<void>;
+}
+
 /** What a controller gets from its manager. */
 export interface ControllerEnvironment {
   readonly client: Client;

@@ -1,6 +1,6 @@
 import type { Applier } from '../apply/index.ts';
-import type { Delta, InformerOptions } from '../cache/index.ts';
-import type { Gate } from '../client/index.ts';
+import type { Delta, Informer, InformerOptions } from '../cache/index.ts';
+import type { Client, Gate } from '../client/index.ts';
 import {
   type CustomKind,
   type Kind,
@@ -11,10 +11,9 @@ import {
   resourceName,
   versionedResource,
 } from '../kind/index.ts';
-import type { ControllerHandle, Manager } from '../manager/manager.ts';
-import type { EventRecorder, Metrics } from '../observability/index.ts';
+import type { EventRecorder, Logger, Metrics } from '../observability/index.ts';
 import type { Indexed } from './context.ts';
-import type { Reconcile } from './controller.ts';
+import type { ControllerHandle, ControllerOptions, Reconcile } from './controller.ts';
 import type { AnyDefinition, ControllerSettings, Definition, Index, Owned } from './definition.ts';
 import type { CleanedUp } from './finalizer.ts';
 import { keyIn, ObjectReconciler, ownedKinds, type ReconcilerEnvironment } from './object-reconciler.ts';
@@ -31,7 +30,7 @@ import { allow, mergeRules, type PolicyRule } from './permissions.ts';
 import type { Predicate } from './predicate.ts';
 import { and, deletion, ignoringConditionMessages, or } from './predicates.ts';
 import type { Ending } from './reconcile-end.ts';
-import { watchDeltas, watches } from './watch.ts';
+import { type InformerSource, watchDeltas, watches } from './watch.ts';
 
 /** The cache of a kind. All controllers share it. */
 export interface CacheOptions {
@@ -54,7 +53,13 @@ export interface AddOptions extends ControllerSettings {
 
 /** The parts of an `Operator` that a controller uses. */
 export interface ControllerHost {
-  readonly manager: Pick<Manager, 'informer' | 'controller' | 'client' | 'log'>;
+  /** A `Manager`, which is not named here because it imports this folder. */
+  readonly manager: {
+    readonly client: Client;
+    readonly log: Logger;
+    readonly informer: InformerSource;
+    readonly controller: <T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>) => ControllerHandle;
+  };
   readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
   readonly events: Pick<EventRecorder, 'record'>;
   readonly metrics: Pick<Metrics, 'registry'>;
@@ -186,7 +191,7 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
           `the definition of the controller ${this.name} does not name ${resourceName(kind)}: add it`,
         );
       // The key determines the kind, and so the type.
-      return informer as unknown as ReturnType<typeof manager.informer<C>>;
+      return informer as unknown as Informer<C>;
     };
     const own = informerOf(this.kind);
     const indexName = (index: string): string => `${this.name}: ${index}`;

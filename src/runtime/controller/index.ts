@@ -27,14 +27,13 @@ export {
 } from '../kind/define-kind.ts';
 export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
 export { NotStructuralError } from '../kind/structural-schema.ts';
-export type { ControllerHandle } from '../manager/manager.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 export { childName, dotlessChildName } from './child-name.ts';
 export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './context.ts';
-export type { ControllerOptions, FailedReconciles } from './controller.ts';
+export type { ControllerHandle, ControllerOptions, FailedReconciles } from './controller.ts';
 export {
   type AddOptions,
   type BareReconciler,

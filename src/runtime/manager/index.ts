@@ -1,7 +1,6 @@
 /** The manager: starts caches before workers, stops workers before caches. */
 export { CacheSyncError } from './cache-sync-error.ts';
 export {
-  type ControllerHandle,
   Manager,
   type ManagerOptions,
   type ManagerRunOptions,

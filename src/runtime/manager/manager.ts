@@ -1,7 +1,7 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
-import { Controller, type ControllerOptions } from '../controller/controller.ts';
-import type { InformerSource } from '../controller/index.ts';
+import { Controller, type ControllerHandle, type ControllerOptions } from '../controller/controller.ts';
+import type { InformerSource } from '../controller/watch.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics, OperatorObserver } from '../observability/index.ts';
 import { requireTimerMs } from '../queue/timer-ms.ts';
@@ -52,16 +52,6 @@ export interface Readiness {
   readonly waitingFor: readonly string[];
   /** The Lease whose holder is not known, in a process that contends for one: see `Operator.readiness`. */
   readonly lease?: string;
-}
-
-/** A controller that was added to a manager. */
-export interface ControllerHandle {
-  readonly name: string;
-  /**
-   * Removes the controller: waits for its running reconciles, at most for the drain timeout, then stops the informers that
-   * nobody else holds. Resolves when this is done. Idempotent.
-   */
-  remove(): Promise<void>;
 }
 
 /**
