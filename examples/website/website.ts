@@ -52,7 +52,9 @@ export const Website = defineKind({
     class: Type.String({ maxLength: 253, description: 'The name of a WebsiteClass.' }),
     host: Type.String({ maxLength: 253, pattern: '^[a-z0-9.-]+$', description: 'The DNS name of the website.' }),
     page: Type.String({ maxLength: 100_000, description: 'The page, in HTML.' }),
-    replicas: Type.Integer({ minimum: 0, maximum: 100, default: 1, description: 'The number of web servers.' }),
+    replicas: Type.With(Type.Integer({ minimum: 0, maximum: 100, description: 'The number of web servers.' }), {
+      default: 1,
+    }),
   }),
   status: Type.Object({
     url: Type.String({ description: 'Where the page is served.' }),

@@ -21,6 +21,7 @@ export {
   missingField,
   type PrinterColumn,
   type ScaleSubresource,
+  type SentSchema,
   type StandardStatus,
   specProblem,
   type ValidationRule,

@@ -1,5 +1,5 @@
 import type { ReadonlyDeep } from 'type-fest';
-import type { Static, TObject, TProperties, TSchema } from 'typebox';
+import type { Static, TArray, TObject, TOptional, TProperties, TRecord, TSchema } from 'typebox';
 import * as Type from 'typebox';
 import {
   type Condition,
@@ -10,7 +10,7 @@ import {
   maxTypeLength,
 } from './condition.ts';
 import type { Kind } from './kind.ts';
-import type { KubeObject, ObjectMeta } from './object.ts';
+import type { KubeObject, ObjectMeta, sentSpec } from './object.ts';
 
 /** The status fields of the API conventions. {@link defineKind} adds them to each kind's status. */
 export interface StandardStatus {
@@ -18,12 +18,27 @@ export interface StandardStatus {
   readonly conditions?: readonly Condition[];
 }
 
-/** An object of a kind declared with {@link defineKind}. */
-export interface CustomObject<Spec, Status> extends KubeObject {
+/** An object of a kind declared with {@link defineKind}. `Sent` is the spec that a client may send: fields with a default are optional. */
+export interface CustomObject<Spec, Status, Sent = Spec> extends KubeObject {
   readonly metadata: ObjectMeta & { readonly generation: number };
   readonly spec: ReadonlyDeep<Spec>;
   readonly status?: ReadonlyDeep<Status> & StandardStatus;
+  readonly [sentSpec]?: ReadonlyDeep<Sent>;
 }
+
+/** The schema of what a client may send: a property with a default is optional. */
+export type SentSchema<S extends TSchema> =
+  S extends TObject<infer P>
+    ? TObject<{
+        [K in keyof P]: P[K] extends TOptional | { readonly default: unknown }
+          ? TOptional<SentSchema<P[K]>>
+          : SentSchema<P[K]>;
+      }>
+    : S extends TArray<infer I>
+      ? TArray<SentSchema<I>>
+      : S extends TRecord<infer K, infer V>
+        ? TRecord<K, SentSchema<V>>
+        : S;
 
 /** A column of `kubectl get`. */
 export interface PrinterColumn {
@@ -133,6 +148,10 @@ const standardStatus = {
  * definition. Write schemas with TypeBox, which produces JSON Schema. Put `x-kubernetes-*` keys and CEL rules into the
  * options of the field that they apply to.
  *
+ * Write a default as `Type.With(Type.Integer({ minimum: 0 }), { default: 1 })`. The API server fills it in, so a stored object has the field,
+ * and a `Manifest` may lack it. A `default` among the options of `Type.Integer` works likewise, but its type does not show that a
+ * manifest may lack the field.
+ *
  * @example
  * export const Echo = defineKind({
  *   group: 'mmontes.io', version: 'v1alpha1', kind: 'Echo', plural: 'echos', description: 'Prints a message once.',
@@ -143,7 +162,7 @@ const standardStatus = {
  */
 export function defineKind<S extends TProperties, U extends TProperties>(
   definition: KindDefinition<S, U>,
-): CustomKind<CustomObject<Static<TObject<S>>, Partial<Static<TObject<U>>>>> {
+): CustomKind<CustomObject<Static<TObject<S>>, Partial<Static<TObject<U>>>, Static<SentSchema<TObject<S>>>>> {
   const { group, version, kind, plural, scope = 'Namespaced' } = definition;
   const own = Object.entries(definition.status.properties).map(([name, schema]) => [name, Type.Optional(schema)]);
   const status = Type.Object({ ...Object.fromEntries(own), ...standardStatus }, { ...withoutShape(definition.status) });

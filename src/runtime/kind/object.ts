@@ -38,8 +38,19 @@ export interface KubeObject {
   readonly metadata: ObjectMeta;
 }
 
-/** An object to send: without status, and only `metadata.name` is required. */
-export type Manifest<T extends KubeObject> = Omit<T, 'metadata' | 'status' | 'apiVersion' | 'kind'> & {
+/** Carries the type of the spec that a client may send; it does not exist at run time. */
+export declare const sentSpec: unique symbol;
+
+/**
+ * An object to send: without status, and only `metadata.name` is required. The spec of a custom kind may lack the fields that have a
+ * default: see `defineKind`.
+ */
+export type Manifest<T extends KubeObject> = Omit<
+  typeof sentSpec extends keyof T
+    ? Omit<T, 'spec' | typeof sentSpec> & { readonly spec: NonNullable<T[typeof sentSpec]> }
+    : T,
+  'metadata' | 'status' | 'apiVersion' | 'kind'
+> & {
   readonly metadata: Pick<ObjectMeta, 'name'> & Partial<ObjectMeta>;
 };
 

@@ -1,9 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import Type from 'typebox';
+import type { Client } from '../../../../src/runtime/client/index.ts';
+import { type Context, child } from '../../../../src/runtime/controller/context.ts';
 import {
   type Condition,
+  type CustomObject,
   customResourceDefinition,
   defineKind,
+  type Manifest,
   missingField,
   type ObjectOf,
   specProblem,
@@ -27,6 +31,7 @@ const Pet = defineKind({
   printerColumns: [{ name: 'Name', type: 'string', jsonPath: '.spec.name' }],
 });
 type Pet = ObjectOf<typeof Pet>;
+type Custom = CustomObject<object, object>;
 
 const schemaOf = (kind: Parameters<typeof customResourceDefinition>[0]) =>
   customResourceDefinition(kind).spec?.versions[0]?.schema?.openAPIV3Schema?.properties;
@@ -113,6 +118,64 @@ describe('the types', () => {
     // @ts-expect-error the store's objects are shared
     frozen.spec.name = 'Max';
     expect(frozen.spec.tags).toEqual(['a']);
+  });
+});
+
+describe('what a client may send', () => {
+  const Site = defineKind({
+    ...Pet.definition,
+    spec: Type.Object({
+      host: Type.String(),
+      replicas: Type.With(Type.Integer({ minimum: 0 }), { default: 1 }),
+      ports: Type.Array(Type.Object({ port: Type.Integer(), protocol: Type.With(Type.String(), { default: 'TCP' }) })),
+      labels: Type.Optional(
+        Type.Record(Type.String(), Type.Object({ on: Type.With(Type.Boolean(), { default: true }) })),
+      ),
+    }),
+  });
+  type Input = Manifest<ObjectOf<typeof Site>>;
+  const metadata = { name: 'a' };
+
+  test('may lack fields with a default, also nested ones, which the stored object has', () => {
+    const sent: Input = { metadata, spec: { host: 'a', ports: [{ port: 80 }], labels: { a: {} } } };
+    expect(sent.spec.replicas).toBeUndefined();
+    const full: Input = { metadata, spec: { host: 'a', replicas: 2, ports: [{ port: 80, protocol: 'UDP' }] } };
+    expect(full.spec.replicas).toBe(2);
+    const stored = (site: ObjectOf<typeof Site>): number => site.spec.replicas;
+    expect(stored).toBeDefined();
+    expect(schemaOf(Site)?.spec).toMatchObject({
+      properties: { replicas: { type: 'integer', minimum: 0, default: 1 } },
+    });
+  });
+
+  test('has every other field, each of its type', () => {
+    // @ts-expect-error host is required
+    expect({ metadata, spec: { ports: [] } } satisfies Input).toBeDefined();
+    // @ts-expect-error port is required
+    expect({ metadata, spec: { host: 'a', ports: [{ protocol: 'TCP' }] } } satisfies Input).toBeDefined();
+    // @ts-expect-error a number
+    expect({ metadata, spec: { host: 'a', ports: [], replicas: '1' } } satisfies Input).toBeDefined();
+    // @ts-expect-error a misspelt member
+    expect({ metadata, spec: { host: 'a', ports: [], replica: 1 } } satisfies Input).toBeDefined();
+    // @ts-expect-error a stored object has the field
+    expect({ ports: [], host: 'a' } satisfies ObjectOf<typeof Site>['spec']).toBeDefined();
+  });
+
+  test('is taken by the client, by an apply of a child, and in a list of children', () => {
+    const spec = { host: 'a', ports: [] };
+    const uses = (client: Client, { apply }: Pick<Context<Custom, 'R', 0, 0, Record<never, never>>, 'apply'>) => [
+      client.create(Site, { metadata, spec }),
+      client.apply(Site, { metadata, spec }),
+      apply(Site, { spec }),
+      // @ts-expect-error host is required
+      client.create(Site, { metadata, spec: { ports: [] } }),
+      // @ts-expect-error host is required
+      apply(Site, { spec: { ports: [] } }),
+    ];
+    expect(uses).toBeDefined();
+    expect(child(Site, { spec }).manifest).toEqual({ spec });
+    // @ts-expect-error host is required
+    expect(child(Site, { spec: { ports: [] } })).toBeDefined();
   });
 });
 
