@@ -6,8 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { echoReasons, outcomeOf } from '../../src/kinds/echo/controller.ts';
 import { echoJob } from '../../src/kinds/echo/echo-job.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { childManifest, desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
+import { childManifest, desiredStatus } from '../../src/runtime/controller/index.ts';
 import type { KubeObject } from '../../src/runtime/index.ts';
+import { statusPatch } from '../../src/runtime/kind/status-patch.ts';
 import { Job } from '../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 

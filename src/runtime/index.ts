@@ -32,7 +32,7 @@ export type { Client } from './client/client.ts';
 export { deleteIfPresent } from './controller/children.ts';
 export { child } from './controller/context.ts';
 export type { Reconcile, ReconcileContext } from './controller/controller.ts';
-export { type DefinedController, defineController } from './controller/define-controller.ts';
+export { defineController } from './controller/define-controller.ts';
 export { cleanedUp, finalizer } from './controller/finalizer.ts';
 export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './controller/outcome.ts';
 export { patchStatus } from './controller/patch-status.ts';
@@ -41,7 +41,7 @@ export type { Predicate } from './controller/predicate.ts';
 export * as predicates from './controller/predicates.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
 export { watches, watchesByName } from './controller/watch.ts';
-export { type Condition, findCondition, setCondition } from './kind/condition.ts';
+export { type Condition, findCondition } from './kind/condition.ts';
 export { customResourceDefinition, customResourceDefinitions } from './kind/custom-resource-definition.ts';
 export { type CustomKind, defineKind } from './kind/define-kind.ts';
 export {

@@ -1,7 +1,8 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
-import { type ConnectedClient, createClient, inClusterConnection } from '../../src/runtime/client/index.ts';
+import { inClusterConnection } from '../../src/runtime/client/in-cluster.ts';
+import { type ConnectedClient, createClient } from '../../src/runtime/client/index.ts';
 import { done } from '../../src/runtime/index.ts';
 import { ClusterRoleBinding, ConfigMap, Lease, ServiceAccount } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';

@@ -4,7 +4,8 @@ import { bookStoreConditions, volumeReasons } from '../../src/kinds/book-store/s
 import { disabledReasons } from '../../src/kinds/shared/disabled-controller.ts';
 import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { commonReasons, type Reason } from '../../src/runtime/controller/index.ts';
+import type { Reason } from '../../src/runtime/controller/index.ts';
+import { commonReasons } from '../../src/runtime/controller/outcome.ts';
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */

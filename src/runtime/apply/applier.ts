@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ReadonlyStore } from '../cache/index.ts';
+import type { ReadonlyStore } from '../cache/store.ts';
 import { mustNotExist } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
 import {

@@ -5,7 +5,6 @@
  * handlers and deltas.
  */
 export {
-  type AnyInformer,
   type CacheStatistics,
   type DeltaHandler,
   type DeltaOrigin,
@@ -20,4 +19,4 @@ export {
 export type { IndexFunction } from './object-index.ts';
 export type { ReflectorOptions } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
-export { type Delta, type ReadonlyStore, type ReplaceOptions, Store, type StoreOptions } from './store.ts';
+export type { Delta } from './store.ts';

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { WatchOverdueError } from '../client/http-client.ts';
 import {
   ApiError,
   type Client,
@@ -7,7 +8,6 @@ import {
   listPages,
   type Selection,
   type WatchEvent,
-  WatchOverdueError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';

@@ -4,9 +4,8 @@
  * A reconciler is given a client. Import this entry to tell errors apart (`isNotFound`, `isConflict`), to name the
  * options of a request, or to make a client outside of an operator: `connect` finds the API server, `createClient` makes the client.
  */
-export { apiVersionOf, groupOf, resourceName, versionedResource } from '../kind/kind.ts';
+export { groupOf, resourceName } from '../kind/kind.ts';
 export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';
-export { UnreadableObjectError } from '../kind/unreadable-object.ts';
 export {
   ApiError,
   isAlreadyExists,
@@ -53,11 +52,10 @@ export { connect } from './connect.ts';
 export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
 export { type ConnectedClient, type CreateClientOptions, createClient } from './create-client.ts';
 export { cutErrorTexts, cutText, quoteText } from './cut-text.ts';
-export { type RequestObserver, ResponseTooLargeError } from './exchange.ts';
+export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
 export { getIfPresent } from './get-if-present.ts';
-export { WatchOverdueError } from './http-client.ts';
-export { inClusterConnection, isInCluster } from './in-cluster.ts';
+export { isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
 export { listPages } from './list-pages.ts';
 export { NoResponseError } from './no-response-error.ts';

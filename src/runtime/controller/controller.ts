@@ -1,6 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { AnyInformer, Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
+import type { Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/informer.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, parseKey, requireKeyInScope } from '../kind/index.ts';

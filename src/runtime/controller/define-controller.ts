@@ -82,15 +82,26 @@ export interface DefinedController {
    * @throws whatever `Manager.controller` and `Manager.informer` throw.
    */
   add(host: ControllerHost, options?: AddOptions): ControllerHandle;
-  /** Its reconciles, without caches, watches and a queue: for tests that fill the stores themselves. */
-  reconciler(environment: ReconcilerEnvironment<unknown>): BareReconciler;
 }
 
-/** See {@link DefinedController.reconciler}. */
+/** See {@link reconcilerOf}. */
 export interface BareReconciler {
   readonly reconcile: Reconcile;
   /** Takes note of a change of an owned kind. Returns the keys that it enqueues. */
   readonly childChanged: (kind: Kind, delta: Delta<KubeObject>) => readonly ObjectKey[];
+}
+
+/**
+ * Returns the reconciles of a controller, without caches, watches and a queue: for tests that fill the stores themselves.
+ *
+ * @throws TypeError for a controller that {@link defineController} has not made.
+ */
+export function reconcilerOf(
+  controller: DefinedController,
+  environment: ReconcilerEnvironment<unknown>,
+): BareReconciler {
+  if (!(controller instanceof ControllerValue)) throw new TypeError(`${controller.name} is not a defined controller`);
+  return controller.reconciler(environment);
 }
 
 /** The default of `reconcileTimeoutMs`: longer than any request and its retries. */

@@ -1,4 +1,5 @@
-import type { Delta, ReadonlyStore } from '../cache/index.ts';
+import type { Delta } from '../cache/index.ts';
+import type { ReadonlyStore } from '../cache/store.ts';
 import type { Client, Gate } from '../client/index.ts';
 import type { Kind, KubeObject, ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';

@@ -8,7 +8,7 @@
  * - Report what keeps a child from being written beside other conditions: `nameTakenOutcome`, `replacingOutcome`, `refusedOutcome`.
  * - Write a status without an `OutcomeReporter`: `desiredStatus`, and `patchStatus` of the root entry.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
- * - Find what an older object lacks or has too much of: `specProblem`; only a required field: `missingField`.
+ * - Find which required field an older object lacks: `missingField`.
  * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
  * - Name the types of the options that the root entry takes.
  */
@@ -23,11 +23,9 @@ export {
   type ScaleSubresource,
   type SentSchema,
   type StandardStatus,
-  specProblem,
   type ValidationRule,
 } from '../kind/define-kind.ts';
-export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
-export { NotStructuralError } from '../kind/structural-schema.ts';
+export type { DesiredStatus } from '../kind/status-patch.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
@@ -37,7 +35,6 @@ export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './con
 export type { ControllerHandle, ControllerOptions, FailedReconciles } from './controller.ts';
 export {
   type AddOptions,
-  type BareReconciler,
   type CacheOptions,
   type ControllerHost,
   cache,
@@ -55,9 +52,7 @@ export type {
   SetUp,
 } from './definition.ts';
 export type { CleanedUp, FinalizerOptions } from './finalizer.ts';
-export type { ReconcilerEnvironment } from './object-reconciler.ts';
 export {
-  commonReasons,
   currentReady,
   desiredStatus,
   type Observation,

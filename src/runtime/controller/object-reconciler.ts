@@ -1,5 +1,6 @@
 import type { Applier } from '../apply/index.ts';
-import type { Delta, ReadonlyStore } from '../cache/index.ts';
+import type { Delta } from '../cache/index.ts';
+import type { ReadonlyStore } from '../cache/store.ts';
 import {
   type Client,
   type Gate,

@@ -1,5 +1,5 @@
 import type { Applier, ApplyResult } from '../apply/index.ts';
-import type { ReadonlyStore } from '../cache/index.ts';
+import type { ReadonlyStore } from '../cache/store.ts';
 import {
   type Client,
   type CreateOptions,

@@ -1,4 +1,5 @@
-import type { AnyInformer, ShownRequest, WriterOf } from '../cache/index.ts';
+import type { ShownRequest, WriterOf } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/informer.ts';
 import {
   type Client,
   type ClientRequest,

@@ -9,4 +9,4 @@
 export { type CrashDetector, PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/index.ts';
 export { LeadershipLostError, NotLeadingError } from './errors.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
-export { defaultTimings, type LeaseTimings, validateTimings } from './timings.ts';
+export { type LeaseTimings, validateTimings } from './timings.ts';

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { AnyInformer, InformerOptions } from '../cache/index.ts';
+import type { InformerOptions } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/informer.ts';
 import { type KubeObject, resourceName } from '../kind/index.ts';
 
 /** An informer with a reference count, and its run. */

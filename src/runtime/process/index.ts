@@ -5,7 +5,6 @@
  * answer the kubelet and Prometheus over `serve`, `terminationSignal` turns SIGTERM into an AbortSignal. It also names the
  * types of the options of `runOperator`, the `Manager` and the `EventRecorder`.
  */
-export { CacheSyncError } from '../manager/cache-sync-error.ts';
 export type { ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
 export type { EventLimits } from '../observability/event-history.ts';
 export type { EventRecorderOptions } from '../observability/event-recorder.ts';

@@ -16,7 +16,6 @@ export {
 } from './mutation.ts';
 export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
 export { PerturbationError } from './perturbation-errors.ts';
-export type { ViewPerturbation, WritePerturbation } from './perturbation-plans.ts';
 export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 export {
   isList,
@@ -26,4 +25,4 @@ export {
   type ProxiedRequest,
   type RequestFilter,
 } from './proxied-request.ts';
-export { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';
+export type { ServiceAccountToken } from './service-account-token.ts';

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import { Store } from '../../../src/runtime/cache/index.ts';
+import { Store } from '../../../src/runtime/cache/store.ts';
 import { HttpClient } from '../../../src/runtime/client/http-client.ts';
 import { ApiError, kubeconfigConnection } from '../../../src/runtime/client/index.ts';
 import { Transport } from '../../../src/runtime/client/transport.ts';

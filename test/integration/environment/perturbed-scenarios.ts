@@ -14,12 +14,11 @@ import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
 import type { ControllerName } from '../../../src/kinds.ts';
 import { caches } from '../../../src/operator.ts';
 import { type Gate, isNotFound } from '../../../src/runtime/client/index.ts';
-import type { ControllerHost } from '../../../src/runtime/controller/index.ts';
+import type { ControllerHost, DefinedController } from '../../../src/runtime/controller/index.ts';
 import {
   type CustomKind,
   controllerOf,
   customResourceDefinition,
-  type DefinedController,
   isControlledBy,
   type Kind,
   type KubeObject,

@@ -1,6 +1,6 @@
-import { apiVersionOf } from '../../../src/runtime/client/index.ts';
 import type { Transport } from '../../../src/runtime/client/transport.ts';
 import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
+import { apiVersionOf } from '../../../src/runtime/kind/kind.ts';
 
 /** JSON of the API server's OpenAPI document. */
 type Json = Readonly<Record<string, unknown>>;

@@ -1,7 +1,12 @@
 import type { Delta } from '../../../src/runtime/cache/index.ts';
-import { Store } from '../../../src/runtime/cache/index.ts';
+import { Store } from '../../../src/runtime/cache/store.ts';
 import type { Gate } from '../../../src/runtime/client/index.ts';
-import type { AddOptions, DefinedController } from '../../../src/runtime/controller/define-controller.ts';
+import {
+  type AddOptions,
+  type BareReconciler,
+  type DefinedController,
+  reconcilerOf,
+} from '../../../src/runtime/controller/define-controller.ts';
 import {
   Applier,
   type EventRecorder,
@@ -83,11 +88,11 @@ export class BareWorld {
   /** Set it to replace the state of `setUp`. */
   state: unknown;
   readonly #stores = new Map<string, Store<KubeObject>>();
-  readonly #bare: ReturnType<DefinedController['reconciler']>;
+  readonly #bare: BareReconciler;
 
   private constructor(world: ReconcilerWorld, controller: DefinedController, events: Pick<EventRecorder, 'record'>) {
     this.world = world;
-    this.#bare = controller.reconciler({
+    this.#bare = reconcilerOf(controller, {
       store: (kind) => this.store(kind),
       indexName: (index) => index,
       applier: new Applier({ fieldManager: 'tester' }),

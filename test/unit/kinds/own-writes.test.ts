@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { echoController } from '../../../src/kinds/echo/controller.ts';
 import { scheduledEchoController } from '../../../src/kinds/scheduled-echo/controller.ts';
-import { Applier, type DefinedController, type KubeObject } from '../../../src/runtime/index.ts';
+import type { DefinedController } from '../../../src/runtime/controller/index.ts';
+import { Applier, type KubeObject } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { podSettings } from '../../../testkit/pod-settings.ts';
 import { Managed } from '../environment/managed.ts';

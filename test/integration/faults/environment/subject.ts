@@ -5,7 +5,8 @@
 import { Registry } from 'prom-client';
 import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { type Connection, inClusterConnection } from '../../../../src/runtime/client/index.ts';
+import { inClusterConnection } from '../../../../src/runtime/client/in-cluster.ts';
+import type { Connection } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { type KubeObject, type Logger, Manager, type ReadonlyStore } from '../../../../src/runtime/index.ts';
 import { Metrics } from '../../../../src/runtime/process/index.ts';

@@ -1,8 +1,9 @@
 import { beforeEach, expect, test } from '@jest/globals';
 import { bookStoreController } from '../../../../src/kinds/book-store/controller.ts';
 import type { BookStore } from '../../../../src/kinds/book-store/kind.ts';
-import { Store } from '../../../../src/runtime/cache/index.ts';
+import { Store } from '../../../../src/runtime/cache/store.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
+import { reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
 import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
   Applier,
@@ -58,7 +59,7 @@ async function reconcile(): Promise<Result> {
   const all: Readonly<Record<string, unknown>> = { ...stores, BookStore: bookStores, Pod: pods };
   const claims = new Store<PersistentVolumeClaim>();
   claims.addIndex('claimsByStatefulSet', () => []);
-  const reconciler = bookStoreController(bookStoreDefaults).reconciler({
+  const reconciler = reconcilerOf(bookStoreController(bookStoreDefaults), {
     store: <C extends KubeObject>({ kind }: Kind<C>) => (all[kind] ?? claims) as Store<C>,
     indexName: (index) => index,
     applier: new Applier({ fieldManager: 'tester' }),

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { echoController } from '../../../../src/kinds/echo/controller.ts';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/index.ts';
+import type { Store } from '../../../../src/runtime/cache/store.ts';
 import { isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
 import { Job, Pod } from '../../../../src/runtime/kinds/index.ts';

@@ -8,7 +8,7 @@ import { type Pet, petFinalizer } from '../../../../src/kinds/pet/kind.ts';
 import { PetWriter } from '../../../../src/kinds/pet/pet-writer.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/kinds/pet/store-pet.ts';
 import type { JsonPatchOperation } from '../../../../src/runtime/client/index.ts';
-import type { BareReconciler } from '../../../../src/runtime/controller/index.ts';
+import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
 import type { Client, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { bareEnvironment, petOptions } from './pets.ts';
@@ -150,7 +150,7 @@ class World {
           ),
       },
     });
-    return petController(petOptions).reconciler({
+    return reconcilerOf(petController(petOptions), {
       ...bareEnvironment,
       store: <C>() => this.#store as unknown as ReadonlyStore<C & Pet>,
       events: { record: () => {} },

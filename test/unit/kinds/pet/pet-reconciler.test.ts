@@ -9,7 +9,8 @@ import { type Pet, petFinalizer } from '../../../../src/kinds/pet/kind.ts';
 import { PetWriter } from '../../../../src/kinds/pet/pet-writer.ts';
 import type { StorePet } from '../../../../src/kinds/pet/store-pet.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { BareReconciler, EventNotice } from '../../../../src/runtime/controller/index.ts';
+import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
+import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import { type Client, findCondition, type Logger, type ReadonlyStore } from '../../../../src/runtime/index.ts';
 import { bareEnvironment, petOptions } from './pets.ts';
 
@@ -102,7 +103,7 @@ beforeEach(() => {
       },
     },
   });
-  reconciler = petController(petOptions).reconciler({
+  reconciler = reconcilerOf(petController(petOptions), {
     ...bareEnvironment,
     store: <C>() => pets as unknown as ReadonlyStore<C & Pet>,
     events: { record: (_: unknown, __: unknown, { reason }: EventNotice) => void told.push(reason) },

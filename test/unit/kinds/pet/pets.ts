@@ -1,4 +1,4 @@
-import type { ReconcilerEnvironment } from '../../../../src/runtime/controller/index.ts';
+import type { ReconcilerEnvironment } from '../../../../src/runtime/controller/object-reconciler.ts';
 import type { Applier, Logger } from '../../../../src/runtime/index.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { podSetController } from '../../../../src/kinds/pod-set/controller.ts';
 import { PodSet } from '../../../../src/kinds/pod-set/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/index.ts';
+import type { Store } from '../../../../src/runtime/cache/store.ts';
 import { NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { type EventRecorder, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
 import { Pod } from '../../../../src/runtime/kinds/index.ts';

@@ -6,7 +6,8 @@ import { postgresWriterController } from '../../../../src/kinds/postgres-writer/
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/kinds/postgres-writer/kind.ts';
 import { type Table, tableText } from '../../../../src/kinds/postgres-writer/statements.ts';
 import type { Tables } from '../../../../src/kinds/postgres-writer/tables.ts';
-import type { BareReconciler, EventNotice } from '../../../../src/runtime/controller/index.ts';
+import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
+import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
   type Applier,
   type Client,
@@ -93,19 +94,22 @@ beforeEach(() => {
   wereCounted = [];
   inFlight = new InFlightCount();
   const state = { tables, inFlight };
-  reconciler = postgresWriterController({
-    settings: { ...psql, host: 'unused' },
-    workers: 1,
-    resyncEveryMs: 120_000,
-  }).reconciler({
-    store: <C>() => ({ get: () => writer }) as unknown as ReadonlyStore<C & PostgresWriter>,
-    indexName: (index) => index,
-    applier: {} as Applier,
-    events: { record: (_: unknown, __: unknown, { reason }: EventNotice) => void events.push(reason) },
-    gate: { pass: () => {}, signal: new AbortController().signal },
-    log: silent,
-    state: () => state,
-  });
+  reconciler = reconcilerOf(
+    postgresWriterController({
+      settings: { ...psql, host: 'unused' },
+      workers: 1,
+      resyncEveryMs: 120_000,
+    }),
+    {
+      store: <C>() => ({ get: () => writer }) as unknown as ReadonlyStore<C & PostgresWriter>,
+      indexName: (index) => index,
+      applier: {} as Applier,
+      events: { record: (_: unknown, __: unknown, { reason }: EventNotice) => void events.push(reason) },
+      gate: { pass: () => {}, signal: new AbortController().signal },
+      log: silent,
+      state: () => state,
+    },
+  );
   writer = {
     metadata: {
       ...key,

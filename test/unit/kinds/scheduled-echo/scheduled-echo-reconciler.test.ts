@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { scheduledEchoController } from '../../../../src/kinds/scheduled-echo/controller.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/index.ts';
+import type { Store } from '../../../../src/runtime/cache/store.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
 import { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Applier } from '../../../../src/runtime/apply/index.ts';
-import { Store } from '../../../../src/runtime/cache/index.ts';
+import { Store } from '../../../../src/runtime/cache/store.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { controllerReference, type Manifest, type ObjectMeta } from '../../../../src/runtime/kind/index.ts';

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
+import type { Delta } from '../../../../src/runtime/cache/index.ts';
 import { Overlay, type Sent } from '../../../../src/runtime/cache/overlay.ts';
 import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
+import { Store } from '../../../../src/runtime/cache/store.ts';
 import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
+import type { Delta } from '../../../../src/runtime/cache/index.ts';
+import { Store } from '../../../../src/runtime/cache/store.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';

@@ -1,7 +1,8 @@
 import { setTimeout as delay, setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type AnyInformer, type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
+import { type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
+import type { AnyInformer } from '../../../../src/runtime/cache/informer.ts';
 import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
 import { getIfPresent } from '../../../../src/runtime/client/get-if-present.ts';
 import {

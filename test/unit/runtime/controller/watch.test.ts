@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Delta, Informer, Store } from '../../../../src/runtime/cache/index.ts';
+import { type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
+import { Store } from '../../../../src/runtime/cache/store.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import type { OwnedKind, Watch } from '../../../../src/runtime/controller/index.ts';

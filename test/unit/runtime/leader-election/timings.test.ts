@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { defaultTimings, validateTimings } from '../../../../src/runtime/leader-election/index.ts';
-import { publishedDurationSeconds } from '../../../../src/runtime/leader-election/timings.ts';
+import { validateTimings } from '../../../../src/runtime/leader-election/index.ts';
+import { defaultTimings, publishedDurationSeconds } from '../../../../src/runtime/leader-election/timings.ts';
 
 test("the defaults are client-go's, and valid", () => {
   expect(validateTimings(defaultTimings)).toEqual({
