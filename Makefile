@@ -108,8 +108,8 @@ format: $(installed) ## Format all files with Biome
 	@npm run --silent format
 
 .PHONY: binaries
-binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, containerd, Helm ...) into the cache
-	@node tools/programs/main.ts
+binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, containerd, Helm ...) into the cache; ONLY=etcd,kube-apiserver builds only these
+	@node tools/programs/main.ts $(ONLY)
 
 .PHONY: build
 build: $(installed) ## Bundle the operator into dist/

