@@ -160,6 +160,9 @@ function perturbationsOf(
 export const textOf = ({ description, occurrence }: LearnedWrite): string =>
   occurrence === 1 ? description : `${description} #${occurrence}`;
 
-/** Whether the plan's name begins with this, or would if the write's description stood in place of its number. */
-export const isNamed = ({ name, alias }: Plan, beginning: string): boolean =>
-  name.startsWith(beginning) || alias.startsWith(beginning);
+/** Whether this names the plan, or all plans of its write, its view, its step or its scenario. */
+export function isNamed({ name, alias, learned, step, target }: Plan, wanted: string): boolean {
+  const { name: scenario } = learned.scenario;
+  const withoutPerturbation = [name, alias].map((each) => each.slice(0, -` ${target.perturbation}`.length));
+  return [scenario, `${scenario}/${step.name}`, ...withoutPerturbation, name, alias].includes(wanted);
+}

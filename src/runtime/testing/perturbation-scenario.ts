@@ -99,8 +99,9 @@ export interface PerturbOptions {
   /** The operator's log. */
   readonly log: Logger;
   /**
-   * Runs only the plans whose names begin with one of these. A write's description may stand in place of its number:
-   * `pet/create patch pets hello/status reply-lost`. Default: all.
+   * Runs only the plans with these names. A part stands for all plans of a scenario (`pet`), of a step (`pet/create`), or of a write
+   * (`pet/create write 1`). A write's description may stand in place of its number: `pet/create patch pets hello/status reply-lost`.
+   * Default: all.
    */
   readonly only?: readonly string[];
   /** Selects among these plans by their names, for example a sample. Default: all. */

@@ -64,7 +64,7 @@ const maxAttempts = 3;
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
-  const { connection, concurrency = 4, only = [''], select = (names) => names } = options;
+  const { connection, concurrency = 4, only, select = (names) => names } = options;
   const client = createClient(connection, { fieldManager: 'user' });
   const running = new Set<Run>();
   using sentTimes = new SentTimes();
@@ -77,7 +77,7 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   try {
     const limit = concurrently(concurrency);
     const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
-    const plans = learned.flatMap(plansOf).filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
+    const plans = learned.flatMap(plansOf).filter((plan) => only?.some((name) => isNamed(plan, name)) ?? true);
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
     const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));

@@ -39,13 +39,34 @@ const plans = plansOf({
   ],
 });
 
-const namesOf = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map(({ name }) => name);
+const namesOf = (name: string, of = plans) => of.filter((plan) => isNamed(plan, name)).map((plan) => plan.name);
 
 test('a plan is named by the number of its write, or by its description', () => {
   expect(namesOf('web/create patch configmaps a late')).toEqual(['web/create write 1 late']);
   expect(namesOf('web/create AddPets #2 late')).toEqual(['web/create write 2 late']);
   expect(namesOf('web/create write 2 late')).toEqual(['web/create write 2 late']);
-  expect(namesOf('web/create write 2')).toEqual(namesOf('web/create AddPets'));
+  expect(namesOf('web/create AddPets #2')).toEqual(namesOf('web/create write 2'));
+  expect(namesOf('web/create AddPets')).toEqual([]);
+});
+
+test('all plans of a scenario, of a step, and of a write are named exactly', () => {
+  const writes = Array.from({ length: 12 }, (_, n) => write(`patch configmaps ${'a'.repeat(n + 1)}`));
+  const steps = ['create', 'create-again'].map((name) => ({ name, state, eventKinds: [Secret], writes }));
+  const both = ['web', 'web-shop'].flatMap((name) =>
+    plansOf({ scenario: { ...scenario, name }, changes: new Map(), steps }),
+  );
+  const ofWeb = both.filter(({ name }) => name.startsWith('web/'));
+  expect(namesOf('web', both)).toEqual(ofWeb.map(({ name }) => name));
+  expect(namesOf('web/create', both)).toEqual(
+    ofWeb.map(({ name }) => name).filter((name) => name.startsWith('web/create ')),
+  );
+  const ofFirst = ofWeb.map(({ name }) => name).filter((name) => name.startsWith('web/create write 1 '));
+  expect(ofFirst).toHaveLength(10);
+  expect(namesOf('web/create write 1', both)).toEqual(ofFirst);
+  expect(namesOf('web/create patch configmaps a', both)).toEqual(ofFirst);
+  expect(namesOf('web/create Secret', both)).toEqual(['web/create Secret lagging', 'web/create Secret missed']);
+  for (const part of ['', 'we', 'web/creat', 'web/create write', 'web/create patch', 'web/create write 1 un'])
+    expect(namesOf(part, both)).toEqual([]);
 });
 
 test('only views in which something happens are perturbed', () => {
@@ -80,7 +101,7 @@ test('where definitions change, no operator is restarted into the past, and noth
 });
 
 test('a plan may miss a write that not every undisturbed run sent', () => {
-  const mayMiss = (beginning: string) => plans.filter((plan) => isNamed(plan, beginning)).map((plan) => plan.mayMiss);
+  const mayMiss = (name: string) => plans.filter((plan) => isNamed(plan, name)).map((plan) => plan.mayMiss);
   expect(mayMiss('web/create write 1 unsent')).toEqual([false]);
   expect(mayMiss('web/create write 1 stale')).toEqual([true]);
   expect(mayMiss('web/create write 3 unsent')).toEqual([true]);
