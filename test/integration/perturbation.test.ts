@@ -5,7 +5,7 @@ import { execa } from 'execa';
 import { pino } from 'pino';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
+import { type Condition, controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
@@ -48,6 +48,14 @@ test(`the operator survives the sample of perturbations ${number}`, async () => 
   expect(failures.map(({ message }) => message)).toEqual([]);
 });
 
+const printed: Condition = {
+  type: 'Ready',
+  status: 'True',
+  reason: 'Printed',
+  message: '',
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+};
+
 /** Chooses a new name for its child each time, so a child is lost if the status does not get its name. */
 const forgetful: Scenario = {
   name: 'forgetful',
@@ -64,7 +72,7 @@ const forgetful: Scenario = {
         const name = `hello-${randomUUID().slice(0, 5)}`;
         const metadata = { namespace, name, ownerReferences: [controllerReference(Echo, echo)] };
         await client.create(ConfigMap, { metadata });
-        await client.mergeStatus(Echo, echo.metadata, { jobName: name });
+        await client.mergeStatus(Echo, echo.metadata, { jobName: name, conditions: [printed] });
         return done;
       },
     });
@@ -93,6 +101,8 @@ test('an operator that forgets a child fails, and the failure names the plan and
   expect(crash?.message).toMatch(
     /operator 1: create configmaps[\s\S]*201: create configmaps[\s\S]*operator 1 crashes[\s\S]*operator 2: create configmaps/,
   );
+  expect(crash?.message).toMatch(/200: patch echos hello\/status: Ready is True, Printed$/m);
+  expect(crash?.message).toMatch(/operator 2 receives MODIFIED Echo hello at \d+: Ready is True, Printed$/m);
 });
 
 /** In a program of its own, because Jest itself fails a test with such a rejection. */

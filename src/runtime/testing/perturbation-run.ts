@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import type { Client, ConnectedClient } from '../client/index.ts';
-import { controllerOf, type Kind, type KubeObject } from '../kind/index.ts';
+import { type Condition, controllerOf, findCondition, type Kind, type KubeObject } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { connectOperatorWith } from '../process/connect-operator.ts';
@@ -568,7 +568,9 @@ export class Run {
     this.#lastActivityAtMs = performance.now();
     if (request.verb === 'list' && response?.status === 200) this.#onPastList(request, response, operator);
     if (!isCounted(request)) return;
-    this.#note(`  ${response?.status ?? 'not sent'}: ${this.#describe(request)}`);
+    const isReport = response?.status === 200 && request.path.endsWith('/status');
+    const reported = isReport ? readinessOf(JSON.parse(response.body)) : '';
+    this.#note(`  ${response?.status ?? 'not sent'}: ${this.#describe(request)}${reported}`);
     if (response === undefined) return;
     const canonicalName = (name: string): string => this.#canonicalName(name);
     const isLastStep = this.#step === Object.keys(this.#scenario.steps).at(-1);
@@ -604,7 +606,9 @@ export class Run {
       const wrong = this.#transitionTimes.observe(type, object);
       if (wrong !== undefined) this.fail(new Error(wrong));
     }
-    this.#note(`operator ${operator.number} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
+    this.#note(
+      `operator ${operator.number} receives ${type} ${object.kind} ${name} at ${resourceVersion}${readinessOf(object)}`,
+    );
   }
 
   /** `patch echos hello/status` */
@@ -628,6 +632,12 @@ type Handover = 'stopped' | 'cut-off';
 /** Whether a standby takes over. */
 const isHandover = (perturbation: WritePerturbation | ViewPerturbation): perturbation is Handover =>
   perturbation === 'stopped' || perturbation === 'cut-off';
+
+/** `: Ready is False, NameTaken`, to append to a line of the timeline; empty for an object that reports nothing. */
+function readinessOf({ status }: { readonly status?: { readonly conditions?: readonly Condition[] } }): string {
+  const ready = findCondition(status?.conditions, 'Ready');
+  return ready === undefined ? '' : `: Ready is ${ready.status}, ${ready.reason}`;
+}
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
