@@ -1,5 +1,9 @@
+import { once } from 'node:events';
 import { mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
@@ -11,19 +15,48 @@ import { entries, packageName } from '../../tools/release/npm-package.ts';
 const root = join(import.meta.dirname, '../..');
 
 /** Imports the runtime's sources in place of its package. */
-const withSources = (text: string): string =>
+const withSources = (code: string): string =>
   Object.entries(entries).reduce(
     (source, [entry, module]) =>
       source.replace(
         `'${join(packageName, entry)}'`,
         `'${pathToFileURL(join(root, 'src/runtime', `${module}.ts`)).href}'`,
       ),
-    text,
+    code,
   );
 
-/** All plans of the perturbation would take four minutes: these are the ones of its first write. */
-const shortened = (text: string): string =>
-  text.replace('concurrency: 1,', "concurrency: 1, only: ['greeter/create patch configmaps world'],");
+/** All plans of a perturbation would take minutes: these are the ones of one write of each step. */
+const shortened = (code: string): string => {
+  const only = code.includes("'phone-book'")
+    ? ['phone-book/create PUT entry', 'phone-book/delete DELETE entry']
+    : ['greeter/create patch configmaps world'];
+  return code.replace('scenarios: [', `only: ${JSON.stringify(only)}, scenarios: [`);
+};
+
+/** The system outside of the cluster that the page describes. */
+async function startPhoneBook() {
+  const entries = new Map<string, string>();
+  const server = createServer((request, response) => {
+    const path = request.url?.slice(1) ?? '';
+    const respond = async () => {
+      const body = await text(request);
+      if (request.method === 'PUT') entries.set(path, body);
+      if (request.method === 'DELETE') entries.delete(path);
+      const ofNamespace = [...entries].filter(([key]) => key.startsWith(`${path}/`));
+      response.end(JSON.stringify(ofNamespace.map(([key, who]) => [key.slice(path.length), who])));
+    };
+    respond().catch(() => response.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    entries,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
 
 const documentation = async (name: string) =>
   codeBlocks(await readFile(join(root, 'docs', name), 'utf8')).filter(({ language }) => language === 'ts');
@@ -31,10 +64,12 @@ const documentation = async (name: string) =>
 test.each([
   ['fault', 0, ''],
   ['perturbation', 1, /^\d+ plans, (\d+) of \1 writes perturbed$/],
-  ['mutation', 2, /^(\d+) of \1 properties, \d+ values$/],
+  ['perturbation outside of the cluster', 2, /^(?:1[5-9]|2\d) plans, 2 of 2 writes perturbed$/],
+  ['mutation', 3, /^(\d+) of \1 properties, \d+ values$/],
 ])('the example of a %s in docs/testing.md runs', async (_, index, output) => {
+  await using phoneBook = await startPhoneBook();
   const examples = await documentation('testing.md');
-  expect(examples).toHaveLength(3);
+  expect(examples).toHaveLength(4);
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const [greeter] = await documentation('writing-an-operator.md');
@@ -43,9 +78,10 @@ test.each([
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {
     cwd: root,
-    env: { KUBEBUILDER_ASSETS: await apiServerPrograms(folder) },
+    env: { KUBEBUILDER_ASSETS: await apiServerPrograms(folder), PHONE_BOOK: phoneBook.url },
     reject: false,
     all: true,
   });
   expect({ all, exitCode }).toEqual({ all: output === '' ? '' : expect.stringMatching(output), exitCode: 0 });
+  expect([...phoneBook.entries]).toEqual([]);
 });

@@ -14,13 +14,14 @@ const [
   secondChild = '',
   rolledOut = '',
   references = '',
+  optional = '',
   pods = '',
   finalizer = '',
   metrics = '',
   election = '',
 ] = inLanguage('ts');
 const [byHand = ''] = inLanguage('ts', codeBlocks(pageOf('lower-layer')));
-const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
+const [testing = '', perturbation = '', outside = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
 /** What stands in backticks in the text, and begins so. */
 const inText = (begin: string): string =>
@@ -43,6 +44,10 @@ const withReferences = withReason(withMembers(references), 'SourceMissing: ').re
   'spec: Type.Object({',
   () => `spec: Type.Object({ ${inText('from: ')},`,
 );
+const withOptional = `import { builtInKind } from '@echoperator/runtime';
+import { cache } from '@echoperator/runtime/controller';
+${greeter.slice(0, greeter.indexOf('const clusterRole'))}
+${optional}`;
 const withPods = `import { keyOf } from '@echoperator/runtime';
 import type { Delta } from '@echoperator/runtime/cache';
 import { cache } from '@echoperator/runtime/controller';
@@ -70,6 +75,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-second-child.ts': withSecondChild,
   'rolled-out.ts': withRolledOut,
   'greeter-with-references.ts': withReferences,
+  'greeter-with-optional-kind.ts': withOptional,
   'pods.ts': withPods,
   'greeter-with-finalizer.ts': withFinalizer,
   'greeter-with-metrics.ts': withMetrics,
@@ -77,6 +83,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-by-hand.ts': byHand,
   'testing.ts': testing,
   'perturb.ts': perturbation,
+  'perturb-outside.ts': outside,
   'mutate.ts': mutation,
 };
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 import { runSteps, standardDisplay } from '../../../tools/progress.ts';
-import { packageName } from '../../../tools/release/npm-package.ts';
 import { guideCommands } from './guide.ts';
 import { ensureNode24 } from './node24.ts';
 import { EmptyProject, packTarball } from './project.ts';
@@ -49,7 +48,7 @@ async function pinned(command: string, tarball: string): Promise<string> {
   const versions = { ...manifest.devDependencies, ...manifest.dependencies };
   return command
     .split(' ')
-    .map((word) => (word === packageName ? tarball : word in versions ? `${word}@${versions[word]}` : word))
+    .map((word) => (word.endsWith('.tgz') ? tarball : word in versions ? `${word}@${versions[word]}` : word))
     .join(' ');
 }
 
