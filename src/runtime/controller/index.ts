@@ -6,7 +6,7 @@
  * - Adopt objects: `adoptAndRelease`.
  * - Name a child after an owner whose name may be too long for it: `childName`, `dotlessChildName`.
  * - Report what keeps a child from being written beside other conditions: `nameTakenOutcome`, `replacingOutcome`, `refusedOutcome`.
- * - Write a status without an `OutcomeReporter`: `desiredStatus`, and `patchStatus` of the root entry.
+ * - Write a status without an `OutcomeReporter`: `desiredStatus`, `setCondition`, and `patchStatus` of the root entry.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
  * - Find which required field an older object lacks: `missingField`.
  * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
@@ -14,7 +14,7 @@
  */
 export type { ApplyChildOptions } from '../apply/applier.ts';
 export { compareQuantities } from '../apply/quantity.ts';
-export type { DesiredCondition } from '../kind/condition.ts';
+export { type DesiredCondition, setCondition } from '../kind/condition.ts';
 export {
   type CustomObject,
   type KindDefinition,

@@ -10,7 +10,7 @@ export type DesiredStatus<S> = { readonly [K in keyof S]?: S[K] | null | undefin
  * value: surplus members of objects are removed and lists are replaced. Null and undefined members within items of a list
  * are dropped.
  *
- * @example statusPatch({ phase: 'Running', startTime: t }, { phase: 'Done', startTime: null }) // { phase: 'Done', startTime: null }
+ * `statusPatch({ phase: 'Running', startTime: t }, { phase: 'Done', startTime: null })` is `{ phase: 'Done', startTime: null }`.
  */
 export function statusPatch<S extends object>(current: S | undefined, desired: DesiredStatus<S>): object | undefined {
   const patch: Record<string, unknown> = {};
