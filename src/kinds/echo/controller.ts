@@ -45,9 +45,9 @@ export const echoController = (pod: PrintPodSettings) =>
       {
         kind: Pod,
         predicate: affectsPodProblem,
-        keys: (pod, { withChild }) => {
+        keys: (pod, { ownersAskingFor }) => {
           const controller = controllerOf(pod);
-          return controller?.kind === Job.kind ? withChild(Job, { ...keyOf(pod), name: controller.name }) : [];
+          return controller?.kind === Job.kind ? ownersAskingFor(Job, { ...keyOf(pod), name: controller.name }) : [];
         },
       },
     ],

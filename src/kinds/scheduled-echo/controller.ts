@@ -37,8 +37,10 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
       {
         kind: Pod,
         predicate: affectsPodProblem,
-        keys: (pod, { find, withChild }) =>
-          find('byActiveJob', controllerOf(pod)?.uid ?? '').flatMap((cronJob) => withChild(CronJob, keyOf(cronJob))),
+        keys: (pod, { find, ownersAskingFor }) =>
+          find('byActiveJob', controllerOf(pod)?.uid ?? '').flatMap((cronJob) =>
+            ownersAskingFor(CronJob, keyOf(cronJob)),
+          ),
       },
     ],
     observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),

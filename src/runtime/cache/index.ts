@@ -11,7 +11,7 @@ export {
   type FieldOwner,
   Informer,
   type InformerOptions,
-  type ShownRequest,
+  type TrackedRequest,
   type Unavailability,
   type Writer,
   type WriterOf,

@@ -38,7 +38,7 @@ export interface Writer {
 export type WriterOf = (delta: Delta<KubeObject>) => Writer | undefined;
 
 /** A request about one object, whose response the store is to show. The handlers get what it changes. */
-export interface ShownRequest<T extends KubeObject = KubeObject> {
+export interface TrackedRequest<T extends KubeObject = KubeObject> {
   /** Of the object that the store held when the request was sent. */
   readonly uid: string | undefined;
   /** The request has a response, or has failed: an event is no longer ascribed to it. Call it before the others. */
@@ -75,7 +75,7 @@ export type AnyInformer = Pick<
   | 'isDefective'
   | 'missingPermission'
   | 'failingForMs'
-  | 'request'
+  | 'trackRequest'
 >;
 
 /** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
@@ -298,12 +298,12 @@ export class Informer<T extends KubeObject> {
   }
 
   /** Call this before a request about an object is sent. Undefined if the object is in none of the informer's namespaces. */
-  request(key: ObjectKey, writerOf: WriterOf): ShownRequest<T> | undefined {
+  trackRequest(key: ObjectKey, writerOf: WriterOf): TrackedRequest<T> | undefined {
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (key.namespace ?? ''));
     if (partition === undefined) return undefined;
     const { overlay } = partition;
     const id = keyString(key);
-    const sent = overlay.sent(key);
+    const sent = overlay.beforeRequest(key);
     this.#requests.set(id, [...(this.#requests.get(id) ?? []), writerOf]);
     return {
       uid: sent.uid,

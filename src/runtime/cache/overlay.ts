@@ -19,7 +19,7 @@ interface Entry {
 }
 
 /** What the store held of an object when a request about it was sent. */
-export interface Sent {
+export interface RequestSnapshot {
   /** Of the cache. It changes when versions start again (etcd was restored) and when the informer stops. */
   readonly epoch: number;
   /** How many lists the cache had taken. */
@@ -38,7 +38,7 @@ export interface Sent {
  *
  * **Assumptions**
  * - The resourceVersions of a resource are comparable (KEP-5504). Responses with others are ignored, and the watch alone counts.
- * - A response is passed on with what {@link sent} returned before its request was sent.
+ * - A response is passed on with what {@link beforeRequest} returned before its request was sent.
  *
  * **Caveats**
  * - Foreign changes arrive with the watch, as ever: only the objects of the responses are ahead of it.
@@ -87,7 +87,7 @@ export class Overlay<T extends KubeObject> {
   }
 
   /** Call this before a request about an object is sent. */
-  sent(key: ObjectKey): Sent {
+  beforeRequest(key: ObjectKey): RequestSnapshot {
     return { epoch: this.#epoch, lists: this.#lists, uid: this.#store.get(key)?.metadata.uid };
   }
 
@@ -101,7 +101,7 @@ export class Overlay<T extends KubeObject> {
    *
    * @param prepare returns the copy that the store keeps. Not called for a response that is ignored.
    */
-  show(object: T, { epoch }: Sent, nowMs: number, prepare: (object: T) => T): readonly Delta<T>[] {
+  show(object: T, { epoch }: RequestSnapshot, nowMs: number, prepare: (object: T) => T): readonly Delta<T>[] {
     const { uid, resourceVersion: version } = object.metadata;
     if (epoch !== this.#epoch || !this.#isComparable(version) || this.hasReached(version)) return none;
     const known = this.#entries.get(keyString(object.metadata));
@@ -121,7 +121,7 @@ export class Overlay<T extends KubeObject> {
    * store holds neither its object nor a newer one. Also true if the response was ignored because versions started again. What the watch
    * alone has overtaken, the handlers have got.
    */
-  isOvertaken(object: T, { epoch, lists }: Sent): boolean {
+  isOvertaken(object: T, { epoch, lists }: RequestSnapshot): boolean {
     const { uid, resourceVersion: version } = object.metadata;
     if (!this.#isComparable(version) || !this.#covers(object)) return false;
     if (epoch !== this.#epoch) return true;
@@ -131,7 +131,7 @@ export class Overlay<T extends KubeObject> {
   }
 
   /** Takes a response that shows that the object with this uid is gone. */
-  hide(key: ObjectKey, uid: string, { epoch }: Sent, nowMs: number): readonly Delta<T>[] {
+  hide(key: ObjectKey, uid: string, { epoch }: RequestSnapshot, nowMs: number): readonly Delta<T>[] {
     const held = this.#store.get(key);
     // The watch has delivered the deletion, or was never to deliver the object.
     if (epoch !== this.#epoch || held === undefined || held.metadata.uid !== uid) return none;

@@ -31,7 +31,7 @@ export interface Lookup<X extends Indexed> {
   /** The objects that an index of the definition finds under a value, in all namespaces. */
   find<N extends keyof X & string>(index: N, value: string): readonly X[N][];
   /** The keys of the objects whose last reconcile asked for the child of this name, whoever owns that. */
-  withChild(kind: Kind, child: ObjectKey): readonly ObjectKey[];
+  ownersAskingFor(kind: Kind, child: ObjectKey): readonly ObjectKey[];
 }
 
 /** Reads the caches of the kinds that a definition names, for one object. They show the reconcile's own writes. */
@@ -65,7 +65,7 @@ export interface Context<T extends ReportingObject, R extends string, S, M, X ex
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** The reconciles of this object that have failed in a row before this one. */
-  readonly failures: FailedReconciles | undefined;
+  readonly priorFailures: FailedReconciles | undefined;
 
   /**
    * Applies a child (server-side), which sends nothing if it is as desired: see `Applier`. Records an Event if it created or changed the

@@ -204,9 +204,9 @@ export class Controller<T extends KubeObject> {
   readonly #timeouts = new Map<string, unknown>();
   /** The handlers are being attached again: the queue receives every cached object. */
   #isTakingOver = false;
-  /** Attaches the handlers again after {@link detachUntilRun}. */
+  /** Attaches the handlers again after {@link detach}. */
   readonly #reattach: () => void;
-  /** One function per attached handler; none after {@link detachUntilRun}. */
+  /** One function per attached handler. None: the controller is detached. */
   readonly #handlerRemovers: (() => void)[] = [];
   /** Stops sources and resyncs. */
   readonly #stopSources = new AbortController();
@@ -248,11 +248,15 @@ export class Controller<T extends KubeObject> {
   }
 
   /**
-   * Detaches its handlers until {@link run}, which then receives every cached object. Otherwise the queue of a standby would
-   * collect the key of every object that ever existed.
+   * Detaches the handlers from the informers, which may go on. A later {@link run} attaches the handlers again, and so enqueues every
+   * cached object. A standby detaches: otherwise its queue would collect the key of every object that ever existed.
    */
-  detachUntilRun(): void {
-    this.#detachHandlers();
+  detach(): void {
+    for (const remove of this.#handlerRemovers.splice(0)) remove();
+  }
+
+  get #isDetached(): boolean {
+    return this.#handlerRemovers.length === 0;
   }
 
   /**
@@ -264,7 +268,7 @@ export class Controller<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     await using _ = await this.#setUp?.(signal);
     if (this.#reconcileTimeoutMs !== undefined) this.#limit = new TimeLimit(this.#reconcileTimeoutMs, signal);
-    if (this.#handlerRemovers.length === 0) {
+    if (this.#isDetached) {
       this.#isTakingOver = true;
       this.#reattach();
       this.#isTakingOver = false;
@@ -286,21 +290,12 @@ export class Controller<T extends KubeObject> {
     this.#debouncer?.close();
   }
 
-  /** Detaches from its informers, for a controller that is removed while they keep running. */
-  detach(): void {
-    this.#detachHandlers();
-  }
-
-  #detachHandlers(): void {
-    for (const remove of this.#handlerRemovers.splice(0)) remove();
-  }
-
   /** All or nothing: on error, detaches every handler. */
   #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): void {
     try {
       this.#attach(kind, options, informers);
     } catch (error) {
-      this.#detachHandlers();
+      this.detach();
       throw error;
     }
   }
@@ -493,7 +488,11 @@ export class Controller<T extends KubeObject> {
   }
 
   /** What follows from the end of a reconcile: whether and when its key runs again, and what the log and the metrics say. */
-  #finish(key: string, ending: Ending, log: Logger): { readonly outcome: ResultLabel; readonly failure?: FailureKind } {
+  #finish(
+    key: string,
+    ending: ReconcileConclusion,
+    log: Logger,
+  ): { readonly outcome: ResultLabel; readonly failure?: FailureKind } {
     switch (ending.type) {
       case 'done':
         this.#queue.forget(key);
@@ -511,7 +510,8 @@ export class Controller<T extends KubeObject> {
         this.#queue.forget(key);
         return { outcome: 'success' };
       case 'gateClosed':
-        // The leader elector logs why the gate closed. The gate never reopens, so a retry is pointless.
+        // The leader elector logs why the gate closed. A retry is pointless: a closed gate never reopens. Nor is the gate one that has yet
+        // to open (`NotLeadingError`): the manager starts workers only once this process leads.
         log.debug({ err: ending.error }, 'reconcile aborted: this process may no longer write');
         return { outcome: 'error' };
       case 'timedOut':
@@ -526,12 +526,12 @@ export class Controller<T extends KubeObject> {
         log.error({ err: ending.error }, 'reconcile failed with a terminal error: not retried');
         this.#queue.forget(key);
         return { outcome: 'error', failure: 'terminal' };
-      case 'stale':
+      case 'conflict':
         // Ordinary. Retry, because no event may follow: the store never sees an object that was created and deleted between two lists. A
-        // Conflict that never ends has another cause, such as a wrong precondition.
+        // Conflict that never ends has another cause, such as a wrong precondition. The failures before it may be of other kinds.
         this.#queue.addRateLimited(key);
         if (isPersistent(this.#queue.failuresInARow(key), new Date()))
-          log.warn({ err: ending.error }, 'conflicts do not end: retrying');
+          log.warn({ err: ending.error }, 'reconcile keeps failing, now with a conflict: retrying');
         else log.debug({ err: ending.error }, 'conflict: retrying');
         return { outcome: 'error' };
       case 'failed':
@@ -543,7 +543,7 @@ export class Controller<T extends KubeObject> {
 }
 
 /** How a reconcile has ended: with its result or with an error. */
-type Ending =
+type ReconcileConclusion =
   | Result
   | {
       readonly type:
@@ -552,8 +552,8 @@ type Ending =
         | 'timedOut'
         | 'aborted'
         | 'terminal'
-        /** The store was. */
-        | 'stale'
+        /** A Conflict or AlreadyExists: the store was stale. */
+        | 'conflict'
         | 'failed';
       readonly error: unknown;
     };
@@ -563,7 +563,7 @@ async function endingOf(
   reconcile: Reconcile,
   context: ReconcileContext,
   timer: ReconcileTimer | undefined,
-): Promise<Ending> {
+): Promise<ReconcileConclusion> {
   const { signal } = context;
   try {
     const result = await reconcile(key, context);
@@ -576,7 +576,7 @@ async function endingOf(
     if (timer?.timedOut()) return { type: 'timedOut', error: signal.reason };
     if (signal.aborted) return { type: 'aborted', error };
     if (isTerminal(error)) return { type: 'terminal', error };
-    return { type: isConflict(error) || isAlreadyExists(error) ? 'stale' : 'failed', error };
+    return { type: isConflict(error) || isAlreadyExists(error) ? 'conflict' : 'failed', error };
   }
 }
 

@@ -88,7 +88,7 @@ export interface DefinedController {
 export interface BareReconciler {
   readonly reconcile: Reconcile;
   /** Takes note of a change of an owned kind. Returns the keys that it enqueues. */
-  readonly childChanged: (kind: Kind, delta: Delta<KubeObject>) => readonly ObjectKey[];
+  readonly keysOfChangedChild: (kind: Kind, delta: Delta<KubeObject>) => readonly ObjectKey[];
 }
 
 /**
@@ -231,7 +231,9 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
       name: this.name,
       predicate: predicateOf(definition.predicate),
       watches: [
-        ...this.#owned.map((owned) => watchDeltas(owned.kind, (delta) => reconciler.childChanged(owned.kind, delta))),
+        ...this.#owned.map((owned) =>
+          watchDeltas(owned.kind, (delta) => reconciler.keysOfChangedChild(owned.kind, delta)),
+        ),
         ...references,
         ...related.map(({ kind, keys, predicate }) =>
           watches(kind, (object) => keys(object, reconciler.lookup), predicate && { predicate }),

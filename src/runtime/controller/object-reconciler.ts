@@ -99,7 +99,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     });
     this.lookup = {
       find: (index, value) => this.#find(index, value),
-      withChild: (child, key) => this.#asked.ownersOf(child, key),
+      ownersAskingFor: (child, key) => this.#asked.ownersOf(child, key),
     };
   }
 
@@ -114,13 +114,13 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       run.object = current;
     };
     const run: Run<T> = { object, context: { ...context, written } };
-    const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#apply(run);
+    const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#reconcileLive(run);
     const reconcile = () => this.#reporter.reconcile(() => run.object, run.context, work);
     const { around } = this.#definition;
     return around === undefined ? reconcile() : around(reconcile, this.#environment.state());
   };
 
-  async #apply(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {
+  async #reconcileLive(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {
     const problem = specProblem(this.#kind, run.object);
     if (problem !== undefined) return { reason: 'InvalidSpec', message: problem };
     const current = await this.#withFinalizer(run.object, run.context.client);
@@ -215,7 +215,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       gate,
       signal,
       log,
-      failures: context.priorFailures,
+      priorFailures: context.priorFailures,
       apply: (kind, child) => calls.make(() => children.apply(kind, child)),
       createOnce: (kind, child) => calls.make(() => children.createOnce(kind, child)),
       tryApply: (kind, child) => calls.make(() => children.tryApply(kind, child)),
@@ -305,7 +305,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
    *
    * @returns the keys to enqueue: of the owner, and of the objects for whose child the name becomes taken or free.
    */
-  readonly childChanged = (kind: Kind, delta: Delta<KubeObject>): readonly ObjectKey[] => {
+  readonly keysOfChangedChild = (kind: Kind, delta: Delta<KubeObject>): readonly ObjectKey[] => {
     const { object } = delta;
     const owned = this.#owned.get(versionedResource(kind));
     const owners = keysBeforeAndAfter(delta, (child) => ownerKeys(this.#kind, child));

@@ -1,4 +1,4 @@
-import type { ShownRequest, WriterOf } from '../cache/index.ts';
+import type { TrackedRequest, WriterOf } from '../cache/index.ts';
 import type { AnyInformer } from '../cache/informer.ts';
 import {
   type Client,
@@ -94,7 +94,7 @@ export class ReconcileRequests {
     const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
     /** The versions for which the key was skipped before the response. */
     const skipped: string[] = [];
-    const shown = key && informer?.request(key, this.#writerOf(request, skipped));
+    const shown = key && informer?.trackRequest(key, this.#writerOf(request, skipped));
     this.#inFlight += 1;
     const traced = this.#options.trace?.requested(request, performance.now());
     try {
@@ -135,7 +135,7 @@ export class ReconcileRequests {
     };
   }
 
-  #responded(shown: ShownRequest, request: ClientRequest, response: unknown): void {
+  #responded(shown: TrackedRequest, request: ClientRequest, response: unknown): void {
     const object = response as KubeObject | undefined;
     if (object === undefined || isGone(request, object)) {
       const uid = object?.metadata.uid ?? request.uid ?? shown.uid;

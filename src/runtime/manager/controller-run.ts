@@ -2,7 +2,7 @@ import type { Controller } from '../controller/controller.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** The members of a controller that do not depend on its objects' type. */
-type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'detachUntilRun' | 'overrunMs'>;
+type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'overrunMs'>;
 
 /** How long to wait for reconciles to end after their signal is aborted. */
 const abortTimeoutMs = 1000;

@@ -60,7 +60,7 @@ export interface Readiness {
  *
  * @example
  * const manager = new Manager({ client, log, metrics });
- * manager.controller(Echo, { owns: [Job], reconcile });
+ * manager.controller(Widget, { owns: [ConfigMap], reconcile });
  * await manager.run(signal);
  */
 export class Manager {
@@ -294,7 +294,7 @@ export class Manager {
 
   /** Starts a controller when its caches have synced and this process leads. */
   #start(run: ControllerRun): void {
-    if (this.#leading !== undefined) run.controller.detachUntilRun();
+    if (this.#leading !== undefined) run.controller.detach();
     const watchedByOthers = new Set([...this.#watched].flatMap(([other, kinds]) => (other === run ? [] : [...kinds])));
     const own = this.#watched.get(run);
     const synced = this.#allSynced((resource) => own?.has(resource) === true || !watchedByOthers.has(resource));

@@ -123,8 +123,8 @@ export class BareWorld {
     return this.world.reconcile(this.#bare, key, more);
   }
 
-  childChanged<C extends KubeObject>(kind: Kind<C>, delta: Delta<C>): readonly ObjectKey[] {
-    return this.#bare.childChanged(kind, delta);
+  keysOfChangedChild<C extends KubeObject>(kind: Kind<C>, delta: Delta<C>): readonly ObjectKey[] {
+    return this.#bare.keysOfChangedChild(kind, delta);
   }
 
   close(): Promise<void> {

@@ -38,7 +38,7 @@ afterEach(() => bare.close());
 const reconcile = (): Promise<Result | unknown> => bare.reconcile(key);
 
 /** The watch has delivered the deletion of a Job. */
-const jobDeleted = (object: Job) => bare.childChanged(Job, { type: 'deleted', object });
+const jobDeleted = (object: Job) => bare.keysOfChangedChild(Job, { type: 'deleted', object });
 
 /** The status that is written next, which is accepted. */
 const reported = (): Promise<Report> => world.reported(statusPath, echoOf());

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { Informer, type ShownRequest } from '../../../../src/runtime/cache/index.ts';
+import { Informer, type TrackedRequest } from '../../../../src/runtime/cache/index.ts';
 import type { Client, WatchEvent, WatchOptions } from '../../../../src/runtime/client/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
@@ -55,8 +55,8 @@ async function pass(ms: number): Promise<void> {
   await allDone();
 }
 
-function responded(): ShownRequest<Widget> {
-  const request = informer.request({ namespace: 'default', name: 'a' }, () => undefined) as ShownRequest<Widget>;
+function responded(): TrackedRequest<Widget> {
+  const request = informer.trackRequest({ namespace: 'default', name: 'a' }, () => undefined) as TrackedRequest<Widget>;
   request.end();
   return request;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { Delta } from '../../../../src/runtime/cache/index.ts';
-import { Overlay, type Sent } from '../../../../src/runtime/cache/overlay.ts';
+import { Overlay, type RequestSnapshot } from '../../../../src/runtime/cache/overlay.ts';
 import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
 import { Store } from '../../../../src/runtime/cache/store.ts';
 import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
@@ -16,7 +16,7 @@ const versionOf = ({ metadata }: Widget): string => metadata.resourceVersion;
 
 /** A response on its way. */
 interface Response {
-  readonly sent: Sent;
+  readonly sent: RequestSnapshot;
   /** How many lists had been taken when the request was sent. */
   readonly lists: number;
   /** Of a write or a get. */
@@ -115,7 +115,7 @@ class World {
 
   /** A request whose response comes later. */
   request(name: string, change: 'put' | 'in' | 'out' | 'delete' | 'get', step: number): void {
-    const sent = this.overlay.sent({ namespace: 'default', name });
+    const sent = this.overlay.beforeRequest({ namespace: 'default', name });
     const lists = this.#lists;
     if (change === 'get') {
       const object = this.#server.get(name);
@@ -142,7 +142,7 @@ class World {
     const [response] = this.#responses.splice(which % Math.max(1, this.#responses.length), 1);
     if (response === undefined) return;
     const { sent, lists, object, gone } = response;
-    const isIgnored = sent.epoch !== this.overlay.sent({ namespace: 'default', name: 'a' }).epoch;
+    const isIgnored = sent.epoch !== this.overlay.beforeRequest({ namespace: 'default', name: 'a' }).epoch;
     this.#nowMs += 1;
     if (gone !== undefined) {
       const held = this.store.get({ namespace: 'default', name: gone.name });
@@ -200,9 +200,9 @@ class World {
     const list = this.#list;
     if (list === undefined) return;
     this.#list = undefined;
-    const { epoch } = this.overlay.sent({ namespace: 'default', name: 'a' });
+    const { epoch } = this.overlay.beforeRequest({ namespace: 'default', name: 'a' });
     const deltas = this.overlay.replace(structuredClone(list.objects), list.version, list.startedAtMs);
-    if (this.overlay.sent({ namespace: 'default', name: 'a' }).epoch !== epoch) this.#startAgain();
+    if (this.overlay.beforeRequest({ namespace: 'default', name: 'a' }).epoch !== epoch) this.#startAgain();
     this.#position = list.position;
     this.#lists += 1;
     this.#reached = list.version;

@@ -34,8 +34,8 @@ const definitions = () => [
       {
         kind: Pod,
         predicate: ({ object }) => object.spec?.nodeName !== undefined,
-        keys: (pod, { find, withChild }) =>
-          find('byJob', pod.spec?.nodeName ?? '').flatMap((cronJob) => withChild(CronJob, keyOf(cronJob))),
+        keys: (pod, { find, ownersAskingFor }) =>
+          find('byJob', pod.spec?.nodeName ?? '').flatMap((cronJob) => ownersAskingFor(CronJob, keyOf(cronJob))),
       },
     ],
     observe: () => ({ status: { phase: 'Waiting' } }),

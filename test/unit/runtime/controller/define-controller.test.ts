@@ -387,7 +387,8 @@ test('an index finds objects, and a watch maps them to keys', async () => {
     watches: [
       {
         kind: Planet,
-        keys: (_, { find, withChild }) => find('bySize', '1').flatMap((each) => withChild(Part, keyOf(each))),
+        keys: (_, { find, ownersAskingFor }) =>
+          find('bySize', '1').flatMap((each) => ownersAskingFor(Part, keyOf(each))),
       },
     ],
     reconcile: async (_, { find, tryApply }) => {
