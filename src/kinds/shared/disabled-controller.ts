@@ -94,8 +94,8 @@ interface ReportOn {
 /**
  * Says how long a report that was overwritten is not written again: a minute, and twice as long after each further time, up to a day.
  * Without a pause two operators that watch the same namespace, one with and one without the controller, would overwrite each other's
- * reports without end. The report comes back after the other operator has gone. Other controllers correct what another client overwrites;
- * this one yields, because the other operator reports what is true.
+ * reports without end. The report comes back after the other operator has gone. Other controllers first correct what another client
+ * overwrites, and pause only if that goes on; this one yields at once, because the other operator reports what is true.
  */
 export class OverwrittenReports {
   /** By key. The pause has no end until {@link pause} notices that the report was overwritten. */

@@ -120,8 +120,8 @@ export class Applier {
       return { type: 'created', object };
     } catch (error) {
       if (!isConflict(error)) throw error;
-      // The store is stale: the object was just created, by this controller or by another client.
-      const live = await getIfPresent(client, kind, keyOf(manifest));
+      // The store was stale: the object was just created, by this controller or by another client.
+      const live = store.get(keyOf(manifest)) ?? (await getIfPresent(client, kind, keyOf(manifest)));
       if (live === undefined) throw error;
       return this.#applyTo(live, kind, configuration, ownerUid, client);
     }
@@ -147,7 +147,8 @@ export class Applier {
       return { type: 'created', object };
     } catch (error) {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
-      const live = await getIfPresent(client, kind, keyOf(manifest));
+      // After an AlreadyExists the client of a reconcile has read the object, and so the store shows it.
+      const live = store.get(keyOf(manifest)) ?? (await getIfPresent(client, kind, keyOf(manifest)));
       if (live === undefined) throw error;
       return classify(live, ownerUid, isAlreadyExists(error) ? 'unchanged' : 'created');
     }

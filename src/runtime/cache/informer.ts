@@ -156,7 +156,7 @@ export class Informer<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #isRunning = false;
-  /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for them. */
+  /** The managedFields of the objects that a watch or a response has delivered and no handler has seen. Undefined: nobody asks for them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** By `keyString`: of the requests in flight about an object. */
   readonly #requests = new Map<string, readonly WriterOf[]>();

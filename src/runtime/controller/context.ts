@@ -79,7 +79,10 @@ export interface Context<T extends ReportingObject, R extends string, S, M, X ex
    *   that is not current. A refusal by the API server, which is reported as `Refused` unless `failed` says otherwise.
    */
   apply<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<C>;
-  /** Like {@link apply}, for a child that never changes after its creation. Records an Event only if it creates the child again. */
+  /**
+   * Like {@link apply}, for a child that never changes after its creation. If the child exists, it is returned as it is, also one that was
+   * made from an older generation of the object. Records an Event only if it creates the child again.
+   */
   createOnce<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<C>;
   /** Like {@link apply}, but returns whether the name is taken or the child is being deleted. */
   tryApply<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<ApplyResult<C>>;

@@ -21,7 +21,7 @@ export interface Owned<T extends KubeObject, M, C extends KubeObject> {
   readonly deletes?: boolean;
   /** Whether it adopts and releases them. Default false. */
   readonly adopts?: boolean;
-  /** Which changes of a child enqueue its owner. Default: all. What it drops is not seen. */
+  /** Which changes of a child enqueue its owner. Default: all. What it drops enqueues no owner; `onChange` gets it all the same. */
   readonly predicate?: Predicate<C>;
   /**
    * Called with each change of a child before its owner is enqueued, to put into the owner's memory what the cache does not keep, such as
@@ -161,8 +161,9 @@ export interface Definition<
   /** Makes the world match the object, which is not being deleted, and has every required field. Level-based and idempotent. */
   readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E>>;
   /**
-   * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and retried. Not
-   * called for a Conflict, or while the process may not write. A refusal is retried in any case.
+   * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and
+   * retried. A refusal is retried in any case. Not called for a Conflict, an AlreadyExists or a terminating namespace, while the process
+   * may not write, and after `signal` was aborted.
    */
   readonly failed?: (
     error: unknown,

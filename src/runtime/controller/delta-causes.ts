@@ -7,7 +7,7 @@ import { isReadableDelta } from './predicate.ts';
 /** How many causes of a kind are kept for reuse. */
 const maxCauses = 64;
 
-/** The owners of the fields of an object that a watch has just delivered. */
+/** The owners of the fields of an object that a watch or a response has just delivered. */
 export type FieldOwnersOf = (object: KubeObject) => readonly FieldOwner[];
 
 /** The causes of the deltas of one kind. Equal causes are one object, so that thousands of keys share it. */

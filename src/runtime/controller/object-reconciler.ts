@@ -29,6 +29,7 @@ import type { Context, Indexed, Lookup, Reads } from './context.ts';
 import type { Reconcile, ReconcileContext } from './controller.ts';
 import type { AnyDefinition, Owned } from './definition.ts';
 import { addFinalizer, type CleanedUp, removeAfterCleanup, removeFinalizer } from './finalizer.ts';
+import { isCurrent } from './is-current.ts';
 import {
   blockedReasons,
   type Observation,
@@ -39,7 +40,7 @@ import {
   type StandardReason,
 } from './outcome.ts';
 import { OwnedChildren } from './owned-children.ts';
-import { isCurrent, patchStatus } from './patch-status.ts';
+import { patchStatus } from './patch-status.ts';
 import { passes } from './predicate.ts';
 import { EndIgnoredError, type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
 import { done, type Result, requeueAfter } from './result.ts';
@@ -110,10 +111,15 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     const isBeingDeleted = object.metadata.deletionTimestamp !== undefined;
     // The garbage collector deletes its children.
     if (isBeingDeleted && !this.#hasFinalizer(object)) return done;
-    const written = (current: T): void => {
-      run.object = current;
+    const run: Run<T> = {
+      object,
+      context: {
+        ...context,
+        written(current: T) {
+          run.object = current;
+        },
+      },
     };
-    const run: Run<T> = { object, context: { ...context, written } };
     const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#reconcileLive(run);
     const reconcile = () => this.#reporter.reconcile(() => run.object, run.context, work);
     const { around } = this.#definition;

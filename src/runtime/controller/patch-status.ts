@@ -1,5 +1,6 @@
 import { type Client, isNotFound } from '../client/index.ts';
 import { type DesiredStatus, type Kind, type KubeObject, keyOf, statusPatch } from '../kind/index.ts';
+import { isCurrent } from './is-current.ts';
 
 /**
  * Patches the status of an object to the desired one with one request, or none if nothing differs. Members that `desired` does
@@ -50,21 +51,5 @@ export async function patchStatusIfPresent<S extends object, T extends KubeObjec
         cause: error,
       },
     );
-  }
-}
-
-/**
- * Asks the API server whether a stored object is current: same uid and generation, and not being deleted. A store is stale
- * while its watch lags, or after its connection died silently. Call this before an irreversible action.
- *
- * @throws whatever the client throws, except NotFound.
- */
-export async function isCurrent(client: Client, kind: Kind, { metadata }: KubeObject): Promise<boolean> {
-  try {
-    const { uid, generation, deletionTimestamp } = (await client.get(kind, metadata)).metadata;
-    return uid === metadata.uid && generation === metadata.generation && deletionTimestamp === undefined;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
   }
 }

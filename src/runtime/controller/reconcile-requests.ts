@@ -37,7 +37,7 @@ export interface ReconcileRequestsOptions {
  *   created, or a change of nothing but the fields that it has sent. So a change of another client is followed by a reconcile that sees
  *   it, also if it first becomes visible inside a response.
  * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
- *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the Applier itself reads then.
+ *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the Applier itself reads then, unless the store has the object by now.
  * - The key is reconciled again if another client's change may have enqueued nobody, for example because a list has hidden it.
  *
  * **Assumptions**
@@ -180,8 +180,8 @@ function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeOb
 }
 
 /**
- * Whether the error says that the cache may be stale. A caller that also reads the object, such as `createOnce` or `finalizer`, reads it a
- * second time: such errors are rare.
+ * Whether the error says that the cache may be stale. A caller that also reads the object, such as `finalizer`, reads it a second time:
+ * such errors are rare.
  */
 function showsStaleCache({ verb, uid, isDryRun }: ClientRequest, error: unknown): boolean {
   if (isDryRun) return false;

@@ -5,9 +5,14 @@ import type { ClientRequest, JsonPatchOperation } from '../client/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /**
- * Whether a delta, which the response to a write or the event of a write in flight has caused, shows nothing that its writer does not know:
- * an object that it has created, or a change of nothing but the fields that it has sent, to the values that it has sent. If in doubt, false:
- * then the writer's key is reconciled once more. If another client has made the same change, the write fails, or changes nothing.
+ * Whether a delta shows nothing that its writer does not know. The response to a write, or an event while the write is in flight, has
+ * caused the delta.
+ *
+ * True for an object that the write has created. True for a change of nothing but the fields that the write has sent, to the values that
+ * it has sent. If in doubt, false.
+ *
+ * If true, the writer's key is skipped; if false, it is reconciled once more. Another client that has made the same change is no danger:
+ * the write then fails, or changes nothing.
  */
 export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): boolean {
   const { verb, subresource, body } = request;

@@ -35,8 +35,8 @@ type Enqueue = (key: string, options: { readonly priority: Priority }, cause: Ca
  * Decides for the keys of one controller which status writes wait. It buffers nothing: a later reconcile computes the status anew.
  *
  * A key waits from the first write that was put off until a reconcile without a failure writes, or finds nothing to write, and at most
- * `maxMs`. Then it is enqueued with high priority, so that a long queue does not delay it. Every wait ends with a reconcile, also if the object is deleted:
- * so the waits of deleted objects end too.
+ * `maxMs`. Then it is enqueued with high priority, so that a long queue does not delay it. Every wait ends with a reconcile, also if the
+ * object is deleted.
  */
 export class StatusDebouncer {
   readonly #maxMs: number;

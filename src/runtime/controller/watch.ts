@@ -135,7 +135,7 @@ export function ownerKeys(owner: Kind, child: KubeObject): readonly ObjectKey[] 
 
 /**
  * A kind of children whose changes are filtered, for the option `owns` of a controller. A predicate saves reconciles, but what it
- * drops is not seen: with `generationChanged` neither the child's status nor a changed label or owner reference.
+ * drops does not enqueue the owner: with `generationChanged` neither the child's status nor a changed label or owner reference.
  *
  * @example
  * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
@@ -174,7 +174,7 @@ export interface NamedChildren<Owner extends KubeObject> extends Watch {
  * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
  * @throws RangeError if these owners already have such a watch for this kind of child.
  *
- * @example watches: [watchesByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
+ * @example watches: [watchesByName(echos, Job, (echo) => [keyOf(echo)])]
  */
 export function watchesByName<Owner extends KubeObject, Child extends KubeObject>(
   owners: Pick<Informer<Owner>, 'addIndex' | 'store'>,

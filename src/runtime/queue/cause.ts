@@ -14,7 +14,8 @@ export interface DeltaCause {
 
 /**
  * A reason without details. `takeover`: this process began to lead with filled caches. `debounce`: the write of a status was put off.
- * `missed`: a change of another client may have enqueued nobody. `overwrite`: another client overwrites what the key writes, and its correction waits.
+ * `missed`: a change of another client may have enqueued nobody. `overwrite`: another client overwrites what the key writes, and its
+ * correction waits.
  */
 export interface PlainCause {
   readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'missed' | 'takeover' | 'debounce' | 'overwrite';

@@ -2,8 +2,8 @@ import type { Cause } from './cause.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
 
 /**
- * How urgent a key is. `high` is for keys that have waited long enough: they take turns with `normal`, however many of those wait. `low` is for keys of a list or a resync: they
- * yield to live changes, but are not starved.
+ * How urgent a key is. `high` is for keys that have waited long enough: it alternates with `normal`. `low` is for keys of a list or a
+ * resync: they yield to live changes, but are not starved.
  */
 export type Priority = 'high' | 'normal' | 'low';
 

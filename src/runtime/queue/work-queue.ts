@@ -42,7 +42,7 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority | undefined;
-  /** True if a watch event caused this add. */
+  /** True if a change caused this add that a watch or a response has shown, not a list. */
   readonly isEvent?: boolean;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
@@ -108,11 +108,12 @@ export interface KeyState {
 }
 
 /**
- * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
+ * Keys waiting for a worker. A key waits once, however often it is added. At most one worker has a key: one that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of high and normal priority go first, in turn, except for every 33rd one, so that low priority does not starve. Within a priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
- * first in, first out. All operations are O(1), except timers, which are O(log n).
+ * Keys of high and normal priority go first, in turn, except for every 33rd one, so that low priority does not starve. Within a
+ * priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are first
+ * in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
   readonly #initialBackoffMs: number;

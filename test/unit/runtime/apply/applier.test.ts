@@ -94,6 +94,23 @@ test('throws AlreadyExists if the existing object is gone by the time of the get
   await expect(result).rejects.toMatchObject({ reason: 'AlreadyExists' });
 });
 
+test.each([
+  ['apply', 'PATCH', 'Conflict'],
+  ['createOnce', 'POST', 'AlreadyExists'],
+] as const)(
+  '%s after a %s that is a %s takes the object that the store shows by now, without a get',
+  async (method, verb, reason) => {
+    const filled = new Store<Part>();
+    const result = applier[method](Part, manifest, { client, store: filled });
+    const request = await server.next({ method: verb });
+    const theirs = stored('a', '7');
+    filled.set(theirs);
+    request.refuse(409, reason);
+    expect(await result).toEqual({ type: 'nameTaken', holder: theirs });
+    expect(server.unclaimed).toBe(0);
+  },
+);
+
 test.each(['apply', 'createOnce'] as const)('%s refuses a child without a controller reference', async (method) => {
   const orphan: Manifest<Part> = { metadata: { name: 'a', namespace: 'default' } };
   await expect(applier[method](Part, orphan, { client, store })).rejects.toThrow(
