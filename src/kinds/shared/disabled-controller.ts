@@ -55,6 +55,7 @@ export function addDisabledController(
   const reporter = new OutcomeReporter({ kind, reasons: disabledReasons, events, keepsObservedGeneration: true });
   const reports = new OverwrittenReports();
   manager.controller(kind, {
+    // Two operators without the controller may word the message differently: the last one stays.
     predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);

@@ -27,8 +27,7 @@ import {
   standardReasons,
 } from './outcome.ts';
 import { allow, mergeRules, type PolicyRule } from './permissions.ts';
-import type { Predicate } from './predicate.ts';
-import { and, deletion, ignoringConditionMessages, or } from './predicates.ts';
+import { deletion, or } from './predicates.ts';
 import type { Ending } from './reconcile-end.ts';
 import { type InformerSource, watchDeltas, watches } from './watch.ts';
 
@@ -229,7 +228,8 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
       ...limitsOf(options),
       ...limitsOf(definition),
       name: this.name,
-      predicate: predicateOf(definition.predicate),
+      // A deletion always counts: a finalizer may wait for it.
+      ...(definition.predicate !== undefined && { predicate: or<T>(deletion, definition.predicate) }),
       watches: [
         ...this.#owned.map((owned) =>
           watchDeltas(owned.kind, (delta) => reconciler.keysOfChangedChild(owned.kind, delta)),
@@ -281,10 +281,6 @@ function informerOptions(
   // Undefined: those of whoever has asked first.
   return special === undefined ? scope : { ...scope, ...special };
 }
-
-/** A change of nothing but messages is the controller's own report. A deletion always counts: a finalizer may wait for it. */
-const predicateOf = <T extends ReportingObject>(predicate: Predicate<T> | undefined): Predicate<T> =>
-  predicate === undefined ? ignoringConditionMessages : or<T>(deletion, and<T>(ignoringConditionMessages, predicate));
 
 /** The limits that are set. */
 const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, statusDebounceMs, retries }: ControllerSettings) => ({

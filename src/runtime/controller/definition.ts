@@ -144,8 +144,8 @@ export interface Definition<
   /** For what the controller does through `client`. Default: none. */
   readonly permissions?: readonly PolicyRule[];
   /**
-   * Which changes of an object of the kind enqueue it, beside its deletion. Default: all but those of nothing but the messages of its
-   * conditions. What it drops is not corrected.
+   * Which changes of an object of the kind enqueue it, beside its deletion. Default: all. What it drops is not corrected. The object's own
+   * writes need no predicate: see `ControllerOptions`.
    */
   readonly predicate?: Predicate<T>;
   /**

@@ -213,7 +213,6 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  * **Assumptions**
  * - The object is from the store and is not being deleted, or has a finalizer of this controller.
  * - Reconcilers do not use their own conditions as input; otherwise a retry would do nothing.
- * - The predicate of the controller is {@link ignoringConditionMessages} or a stricter one, such as {@link generationChanged}.
  *
  * @example
  * const reporter = new OutcomeReporter({

@@ -35,9 +35,8 @@ export const resourceVersionChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' || delta.previous.metadata.resourceVersion !== delta.object.metadata.resourceVersion;
 
 /**
- * True if anything changed except the messages of the conditions. Controllers write those themselves. If a controller
- * enqueued its own new message, a refusal whose wording differs each time (a policy may quote the time) would be retried
- * at once, without backoff.
+ * True if anything changed except the messages of the conditions. For a controller that is to leave the messages of another writer of the
+ * same conditions alone. You do not need it to avoid a loop: what the key's own reconcile writes does not enqueue it.
  */
 export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
   delta.type !== 'modified' || !isDeepStrictEqual(withoutMessages(delta.previous), withoutMessages(delta.object));

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { child } from '../../../../src/runtime/controller/context.ts';
 import { defineController } from '../../../../src/runtime/controller/define-controller.ts';
-import { cleanedUp, controllerReference, keyOf } from '../../../../src/runtime/index.ts';
+import { type Condition, cleanedUp, controllerReference, keyOf } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored } from '../../../../testkit/widgets.ts';
 import { DefinedWorld } from '../../environment/defined-world.ts';
@@ -41,7 +41,7 @@ const apply = () => world.server.next({ method: 'PATCH', path: partPath('a') });
 const asked = () => world.server.next({ method: 'GET', path: gadgetPath });
 /** The object is asked for, and is as the cache shows it: an earlier reconcile may have created the child. */
 const isCurrent = async () => (await asked()).json(200, gadget());
-const reported = (object = gadget()) => world.reported(gadgetPath, object);
+const reported = (object = gadget(), resourceVersion?: string) => world.reported(gadgetPath, object, resourceVersion);
 const reconciles = (result = 'success') =>
   world.managed.metric('controller_runtime_reconcile_total', { controller: 'gadget', result });
 const idle = (count: number, result?: string) =>
@@ -106,6 +106,36 @@ describe('apply', () => {
     await isCurrent();
     (await apply()).json(201, part('a'));
     expect((await reported()).reason).toBe('Made');
+  });
+});
+
+describe('the message of a condition', () => {
+  test('that somebody else edits is corrected', async () => {
+    const streams = await world.run(onePart, { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets() });
+    (await apply()).json(201, part('a', '20'));
+    const { status } = await reported();
+    await idle(1);
+    const conditions = (status.conditions as readonly Condition[]).map((each) => ({ ...each, message: 'edited' }));
+    streams[gadgetsPath]?.send(
+      'MODIFIED',
+      gadget({ metadata: { resourceVersion: '60' }, status: { ...status, conditions } }),
+    );
+    expect((await reported(gadget(), '70')).message).toBe('a');
+  });
+
+  test('that the key itself has written does not shorten its backoff', async () => {
+    const streams = await world.run(
+      onePart,
+      { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets() },
+      { retries: { initialBackoffMs: 60_000 } },
+    );
+    (await apply()).refuse(403, 'Forbidden', { message: 'denied at 12:00:01' });
+    await reported();
+    await idle(1, 'error');
+    streams[gadgetsPath]?.send('ADDED', gadget({ metadata: { name: 'b', uid: 'uid-b', resourceVersion: '60' } }));
+    (await world.server.next({ method: 'PATCH', path: partPath('b') })).json(201, part('b', '61'));
+    expect(world.server.unclaimed).toBe(0);
+    expect(await reconciles('error')).toBe(1);
   });
 });
 
