@@ -553,19 +553,6 @@ describe('the test cluster in CONTRIBUTING.md', () => {
   });
 });
 
-describe('the glossary of docs/concepts.md', () => {
-  test('defines the terms of src/runtime/index.ts in the same words', () => {
-    const firstSentence = (text: string): string => (/^[^.]*/.exec(text)?.[0] ?? '').toLowerCase();
-    const rows = tableAfter(page('concepts'), '| term | meaning |');
-    const meanings = new Map(rows.map((row) => [row.term?.toLowerCase(), firstSentence(row.meaning ?? '')]));
-    const terms = [...read('src/runtime/index.ts').matchAll(/^ \* - \*\*([\w ]+)\*\*: (.+)$/gm)];
-    const shared = terms.filter(([, term = '']) => meanings.has(term.toLowerCase()));
-    expect(shared.length).toBeGreaterThan(12);
-    for (const [, term = '', meaning = ''] of shared)
-      expect({ term, meaning: firstSentence(meaning) }).toEqual({ term, meaning: meanings.get(term.toLowerCase()) });
-  });
-});
-
 describe('docs/writing-an-operator.md', () => {
   test('needs less than 45 lines for a kind with its controller', () => {
     expect(guideFiles['greeter.ts']?.trimEnd().split('\n').length).toBeLessThan(45);
