@@ -3,10 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-
-import { kinds } from '../../src/operator.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
-import { ClusterRole, CustomResourceDefinition, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
+import { ClusterRole, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
@@ -26,12 +23,7 @@ import {
 import { ServiceMonitor, serveServiceMonitors } from './environment/service-monitors.ts';
 import { type Helm, helmNames } from './helm.ts';
 
-beforeAll(async () => {
-  await setUp();
-  // As an administrator does. At the end the test's view of the cluster deletes the objects of these kinds.
-  for (const kind of kinds)
-    await cluster.client.apply(CustomResourceDefinition, customResourceDefinition(kind), { force: true });
-});
+beforeAll(() => setUp());
 afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
@@ -118,7 +110,7 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
   test('scope.namespaced installs, upgrades and uninstalls with an account that may do nothing outside its namespaces', async () => {
     const [namespace, watched] = [await cluster.namespace(), await cluster.namespace()];
     const asInstaller = [`--kube-as-user=${await createInstaller([namespace, watched])}`];
-    const flags = ['--skip-crds', ...asInstaller];
+    const flags = asInstaller;
     expect(await refusal(upgrade(helm, { namespace, flags }))).toContain('is forbidden');
     const values = { scope: { namespaced: true }, networkPolicy: { enabled: true } };
     await upgrade(helm, { namespace, values, flags });

@@ -36,6 +36,8 @@ export interface ReleaseOptions {
   readonly flags?: readonly string[];
   /** Which values of the last revision an upgrade keeps. Default: none. */
   readonly keep?: '--reuse-values' | '--reset-then-reuse-values';
+  /** Whether hooks run. Their Jobs need somebody who runs their pods. Default: false. */
+  readonly hooks?: boolean;
 }
 
 /** The versions of Helm that the chart supports. */
@@ -107,9 +109,10 @@ export class Helm {
     return known;
   }
 
-  /** Installs or upgrades the release, without hooks and without waiting for pods, so the cluster needs no nodes. */
-  async upgrade({ release = 'demo', namespace, values = {}, flags = [], keep }: ReleaseOptions): Promise<void> {
-    const options = [`--namespace=${namespace}`, keep ?? '--reset-values', '--no-hooks', ...flags];
+  /** Installs or upgrades the release without waiting for pods, so that a release without hooks needs no nodes. */
+  async upgrade({ release = 'demo', namespace, values = {}, flags = [], keep, hooks }: ReleaseOptions): Promise<void> {
+    const hooksFlag = hooks ? [] : ['--no-hooks'];
+    const options = [`--namespace=${namespace}`, keep ?? '--reset-values', ...hooksFlag, ...flags];
     await this.#run(['upgrade', '--install', release, this.#chart, ...options], values);
   }
 
@@ -124,11 +127,6 @@ export class Helm {
   /** Uninstalls the release after its check, as a user does. @throws HelmError if the check does not pass in time */
   async uninstallAfterCheck({ release = 'demo', namespace }: ReleaseOptions, timeout: string): Promise<void> {
     await this.#run(['uninstall', release, `--namespace=${namespace}`, `--timeout=${timeout}`]);
-  }
-
-  /** @returns the output of `helm show crds`, which kubectl can apply */
-  async showCrds(): Promise<string> {
-    return this.#run(['show', 'crds', this.#chart]);
   }
 
   /**

@@ -82,7 +82,7 @@ describe('the notes', () => {
     expect(await notes()).not.toContain(crdWarning);
     const said = await notes({ crds: { upgradeJob: { enabled: false } } });
     expect(said).toContain(crdWarning);
-    expect(said).toContain('helm show crds CHART | kubectl apply --server-side --force-conflicts -f -');
+    expect(said).toContain('kubectl apply --server-side --force-conflicts --filename CHART/files/crds');
   });
 
   it.each([

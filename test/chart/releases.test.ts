@@ -83,7 +83,7 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
   });
 
-  const namespaced = { release: 'part', values: { scope: { namespaced: true } }, flags: ['--skip-crds'] };
+  const namespaced = { release: 'part', values: { scope: { namespaced: true } } };
 
   test('by a release that watches every namespace is rejected after one with scope.namespaced', async () => {
     const helm = await helmOf(name);

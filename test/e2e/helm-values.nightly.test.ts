@@ -81,7 +81,7 @@ const settings: Readonly<Record<string, Settings>> = {
     everyKind: true,
   },
   namespaced: {
-    flags: (watched) => [...valuesOf('namespaced'), '--skip-crds', '--set', `watchNamespaces={${watched}}`],
+    flags: (watched) => [...valuesOf('namespaced'), '--set', `watchNamespaces={${watched}}`],
     everyKind: true,
   },
 };

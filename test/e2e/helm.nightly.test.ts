@@ -66,7 +66,7 @@ test('an uninstallation after a watched namespace was deleted names the command 
   const gone = await cluster.namespace();
   await cluster.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${join(root, 'crds')}`]);
   const scope = `scope.namespaced=true,ha.enabled=false,watchNamespaces={${namespace},${gone}}`;
-  const installed = await Release.install(cluster, ['--skip-crds', '--set', scope]);
+  const installed = await Release.install(cluster, ['--set', scope]);
   release = installed;
   await cluster.kubectl(['delete', 'namespace', gone, '--wait', '--timeout=90s']);
 

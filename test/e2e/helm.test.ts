@@ -17,6 +17,7 @@ afterEach(async () => {
 test('an upgrade from an older release updates the CRDs and passes `helm test`; a rollback and an uninstallation lose nothing', async () => {
   await using older = await olderChart();
   const minimal = join(import.meta.dirname, '../../examples/values/minimal.yaml');
+  await cluster.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${older.crds}`]);
   release = await Release.install(cluster, [...older.flags, '--values', minimal], older.folder);
   await cluster.apply(echo('first', namespace, { message: 'made under the older release' }));
   await printed('first');

@@ -125,7 +125,7 @@ describe('20 Echos a second', () => {
       return Object.keys(properties).filter((field) => field === 'ttlSecondsAfterFinished');
     };
     await trials.release.upgrade(older.flags, older.folder);
-    await trials.user.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${older.echoCrd}`]);
+    await trials.user.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${older.crds}`]);
     expect(await newFields()).toEqual([]);
     await trials.run({
       name: 'upgrade from an older release, and rollback',

@@ -30,7 +30,7 @@ import { reasonPages, reasonTables } from './generate-reasons.ts';
 const root = join(import.meta.dirname, '../..');
 
 /** Folders that contain only generated files. */
-const crdFolders = ['crds', 'charts/echoperator/crds'];
+const crdFolders = ['crds', 'charts/echoperator/files/crds'];
 const rulesFolder = 'charts/echoperator/files/rules';
 
 /** The chart's default values for its templates, which Helm does not let read values.yaml. */

@@ -80,7 +80,7 @@ roles of the chart may list these objects, since the roles grant that.
 {{- $also := dict "pet" "and petstore.enabled or pet.address" "postgresWriter" "postgresWriter.host and postgresWriter.credentials.existingSecret" -}}
 {{- $namespaces := include "echoperator.watchedNamespaces" . | fromYamlArray | default (list "") -}}
 {{- $kinds := list -}}
-{{- range $path, $_ := .Files.Glob "crds/*.yaml" -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
 {{- $spec := ($.Files.Get $path | fromYaml).spec -}}
 {{- $controller := untitle $spec.names.kind -}}
 {{- if not (get $.Values.controllers $controller).enabled -}}

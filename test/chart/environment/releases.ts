@@ -15,10 +15,14 @@ let folder: string;
 let controlPlane: ControlPlane;
 const installed = new Map<string, ReleaseOptions>();
 
-/** Starts a separate API server, because a release finds every other release in the cluster. */
-export async function setUp(): Promise<void> {
+/**
+ * Starts a separate API server, because a release finds every other release in the cluster.
+ *
+ * @param crdFolders with the definitions that it serves. Default: ours, because nothing runs the chart's Job that applies them
+ */
+export async function setUp(crdFolders = [join(chart, 'files/crds')]): Promise<void> {
   folder = await makeRunFolder('chart');
-  controlPlane = await startControlPlane(folder, []);
+  controlPlane = await startControlPlane(folder, crdFolders);
   cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
   [first, second, third] = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()];
 }

@@ -9,9 +9,9 @@ const chart = join(import.meta.dirname, '../../../charts/echoperator');
 /** The chart as a release before this one: a lower version, and a CRD without the field `ttlSecondsAfterFinished` of Echos. */
 export interface OlderChart extends AsyncDisposable {
   readonly folder: string;
-  /** The path of the older CRD. */
-  readonly echoCrd: string;
-  /** Flags for Helm: the older release's hook would bring the CRDs of the image, which is the newer one here. */
+  /** The folder of its CRDs. */
+  readonly crds: string;
+  /** Flags for Helm: the older release's hook would apply the CRDs of the image, which is the newer one here. Apply {@link crds} instead. */
   readonly flags: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface OlderChart extends AsyncDisposable {
 export async function olderChart(): Promise<OlderChart> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-older-chart-'));
   await cp(chart, folder, { recursive: true });
-  const echoCrd = join(folder, 'crds/mmontes.io_echos.yaml');
+  const echoCrd = join(folder, 'files/crds/mmontes.io_echos.yaml');
   await edit<{ version: string }>(join(folder, 'Chart.yaml'), (content) => {
     content.version = '0.0.1';
   });
@@ -28,7 +28,7 @@ export async function olderChart(): Promise<OlderChart> {
   });
   return {
     folder,
-    echoCrd,
+    crds: join(folder, 'files/crds'),
     flags: ['--set', 'crds.upgradeJob.enabled=false'],
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
   };

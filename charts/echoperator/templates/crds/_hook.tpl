@@ -1,6 +1,11 @@
 {{/*
-The Jobs for the CustomResourceDefinitions, as a list: the component, the command, the hook, and the verbs that the command needs. One
-applies them before an installation and an upgrade; there is none for a rollback, because the newer CustomResourceDefinitions contain
+The Jobs for the CustomResourceDefinitions, as a list: the component, the command, the hook, and the verbs that the command needs.
+
+The chart has no folder crds/, because the versions of Helm install it differently. Helm 3 skips a definition that exists. Helm 4 applies it
+without force: that fails if another field manager has applied a different one, and replaces a newer one of the same field manager. Nor
+are the definitions templates: Helm refuses an object that exists and belongs to no release or to another one.
+
+One Job applies them before an installation and an upgrade; there is none for a rollback, because the newer CustomResourceDefinitions contain
 everything that the older operator knows. With crds.keep=false another one deletes them after the release.
 */}}
 {{- define "echoperator.crdJobs" -}}
@@ -37,9 +42,9 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{/* The names of the chart's CustomResourceDefinitions, as a list. Never empty: a rule without resourceNames permits every name. */}}
 {{- define "echoperator.crdNames" -}}
 {{- $names := list -}}
-{{- range $path, $_ := .Files.Glob "crds/*.yaml" }}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" }}
 {{- $names = append $names ($.Files.Get $path | fromYaml).metadata.name }}
 {{- end }}
-{{- if not $names }}{{ fail "The chart has no CustomResourceDefinitions in crds/: run `make generate`." }}{{ end }}
+{{- if not $names }}{{ fail "The chart has no CustomResourceDefinitions in files/crds: run `make generate`." }}{{ end }}
 {{- toYaml $names }}
 {{- end }}
