@@ -95,6 +95,8 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
     await upgrade(helm, { namespace: first, values });
     const notes = await helm.notes(values, { namespace: first, dryRun: 'server' });
     expect(notes).toContain('created no PodMonitor, because its namespace "observability" does not exist');
+    // As a text: a namespace's name may look like a number.
+    expect(notes).toContain(`pass \`--set-string metrics.podMonitor.namespace=${first}\``);
     expect(notes).toContain('created no PrometheusRule, because its namespace "rules" does not exist');
     expect(notes).toContain('created no dashboards, because their namespace "observability" does not exist');
     expect(notes).not.toContain('created no ServiceMonitor');

@@ -13,11 +13,24 @@ become echoperator-echoperator. At most 63 characters and no dots, because names
 {{- default $made .Values.fullnameOverride | replace "." "-" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The full name with a suffix: (list . "metrics"). A long name is truncated before the suffix. */}}
+{{/* The full name with a suffix: (list . "crds"). */}}
 {{- define "echoperator.fullnameWith" -}}
+{{- include "echoperator.withSuffix" (list (include "echoperator.fullname" (first .)) (index . 1)) }}
+{{- end }}
+
+{{/* A name with a suffix: (list "demo-echoperator" "crds"). A long name is truncated before the suffix. */}}
+{{- define "echoperator.withSuffix" -}}
 {{- $suffix := index . 1 -}}
-{{- $room := int (sub 62 (len $suffix)) -}}
-{{- printf "%s-%s" (include "echoperator.fullname" (first .) | trunc $room | trimSuffix "-") $suffix }}
+{{- printf "%s-%s" (first . | trunc (int (sub 62 (len $suffix))) | trimSuffix "-") $suffix }}
+{{- end }}
+
+{{/*
+The name of a Service: (list . "metrics"). It begins with a letter: the names of a release and of a namespace may begin with a digit, but
+that of a Service only with the feature gate RelaxedServiceNameValidation of Kubernetes 1.34 and later.
+*/}}
+{{- define "echoperator.serviceName" -}}
+{{- $name := regexReplaceAll "^([0-9])" (include "echoperator.fullname" (first .)) "s-${1}" -}}
+{{- include "echoperator.withSuffix" (list $name (index . 1)) }}
 {{- end }}
 
 {{/*
