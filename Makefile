@@ -129,7 +129,7 @@ clean: ## Remove dist/, coverage/ and node_modules/
 # Node 26's official binary needs libatomic, which a minimal Debian does not have.
 $(installed): package-lock.json
 	@echo "Installing the packages in package-lock.json (npm ci)"
-	@PATH="$(machine_path)" npm ci --loglevel=error
+	@PATH="$(machine_path)" npm ci --ignore-scripts --loglevel=error
 	@if ! node --version > /dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libatomic1; \

@@ -42,6 +42,20 @@ describe('the bundle', () => {
     expect(licenses).not.toMatch(/^(jest|typescript|esbuild) \d/m);
   }, 60_000);
 
+  test('contains the manifest of each of its packages, in which scanners look for known vulnerabilities', async () => {
+    const licenses = await readFile(join(folder, 'LICENSES.txt'), 'utf8');
+    const named = [...licenses.matchAll(/^-{80}\n\n(\S+) (\S+) \(/gm)].map(([, name, version]) => `${name}@${version}`);
+    expect(named.length).toBeGreaterThan(20);
+    const paths = (await readdir(join(folder, 'packages'), { recursive: true })).filter((path) =>
+      path.endsWith('package.json'),
+    );
+    const manifests = await Promise.all(
+      paths.map(async (path) => JSON.parse(await readFile(join(folder, 'packages', path), 'utf8'))),
+    );
+    expect(manifests.map(({ name, version }) => `${name}@${version}`).sort()).toEqual(named.sort());
+    for (const manifest of manifests) expect(Object.keys(manifest)).toEqual(['name', 'version', 'license']);
+  }, 60_000);
+
   test('is rejected if it would load the generated API at every start', async () => {
     const entry = join(parent, 'entry.ts');
     await writeFile(entry, `import { KubeConfig } from '${clientNode}';\nconsole.log(new KubeConfig());\n`);

@@ -11,7 +11,7 @@ const repository = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
 
 type Permissions = Readonly<Record<string, string>>;
-type Step = { readonly uses?: string; readonly run?: string };
+type Step = { readonly uses?: string; readonly run?: string; readonly with?: Readonly<Record<string, unknown>> };
 type Job = {
   readonly uses?: string;
   readonly needs?: string | readonly string[];
@@ -110,19 +110,87 @@ describe('the workflows', () => {
     }
   });
 
-  test('replace no chart that is published, also if a job runs again', () => {
-    const runs = release.chart?.steps?.map(({ run = '' }) => run) ?? [];
-    expect(runs.find((run) => run.includes('helm push'))).toMatch(
-      /if ! helm show chart .*grep 'not found'.*helm push/s,
-    );
+  test('replace no image and no chart that is published, also if a job runs again', () => {
+    const runs = commands.map(({ run }) => run);
+    expect(runs.filter((run) => /helm push|docker push|skopeo copy/.test(run))).toEqual([]);
+    for (const name of ['image', 'chart'])
+      expect(JSON.stringify(release[name]?.steps)).toContain(`node tools/release/publish-once.ts ${name} `);
     expect(runs.find((run) => run.includes('helm repo index'))).toContain(
-      'if [ -e "$pages/echoperator-$VERSION.tgz" ]; then exit 0; fi',
+      'if [ -e "$pages/$package" ]; then cmp "$RUNNER_TEMP/release/$package" "$pages/$package"; exit 0; fi',
     );
   });
 
   test('lint the workflows for each push', () => {
     const ci = jobs.filter(({ file }) => file === 'ci.yml').flatMap(({ job }) => job.steps ?? []);
     expect(ci.map(({ run }) => run)).toContain('make test-nightly SUITE=nightly-workflows');
+  });
+
+  test('install packages without their scripts', () => {
+    const files = [...workflows, ...['Makefile', 'Dockerfile'].map((file) => ({ file, text: read(file) }))];
+    const installs = files.flatMap(({ file, text }) =>
+      [...text.matchAll(/^(?!\s*#).*\bnpm (?:ci|install)\b(?!\)).*$/gm)].map(([line]) => ({ file, line })),
+    );
+    expect(installs.length).toBeGreaterThan(2);
+    for (const install of installs)
+      expect(install).toEqual({ ...install, line: expect.stringContaining('npm ci --ignore-scripts') });
+  });
+
+  test('hold the tokens to publish only in jobs that run none of our packages, and that publish what others have built', () => {
+    const publishing = jobs.filter(({ job }) => job.permissions !== undefined || job.environment !== undefined);
+    expect(publishing.length).toBeGreaterThan(3);
+    for (const { where, name, job } of publishing) {
+      const text = JSON.stringify(job.steps);
+      expect({ where, text }).toEqual({
+        where,
+        text: expect.not.stringMatching(/npm (ci|install|run|exec)|npx|build-push-action/),
+      });
+      expect({ where, text }).toEqual({ where, text: expect.stringContaining('actions/download-artifact@') });
+      expect({ where, built: reaches(name, 'build') }).toEqual({ where, built: true });
+    }
+    for (const { where, job } of jobs.filter(({ job }) => JSON.stringify(job.steps ?? []).includes('upload-artifact')))
+      expect({ where, permissions: job.permissions, environment: job.environment }).toEqual({ where });
+  });
+
+  test('run scripts without installed packages where they publish', () => {
+    const scripts = jobs
+      .filter(({ job }) => job.permissions !== undefined)
+      .flatMap(({ job }) => job.steps ?? [])
+      .flatMap(({ run = '' }) => [...run.matchAll(/\bnode (\S+\.ts)/g)].map(([, path = '']) => path));
+    expect(new Set(scripts)).toEqual(new Set(['tools/release/publish-once.ts']));
+    for (const path of new Set(scripts))
+      for (const [, imported] of read(path).matchAll(/^import .* from '(.*)';$/gm)) expect(imported).toMatch(/^node:/);
+  });
+
+  test('release only a commit of main', async () => {
+    const check = release.build?.steps?.find(({ run }) => run?.includes('merge-base'))?.run ?? '';
+    const folder = await mkdtemp(join(tmpdir(), 'commit-of-main-'));
+    const [origin, clone] = [join(folder, 'origin'), join(folder, 'clone')];
+    const identity = {
+      GIT_AUTHOR_NAME: 'a',
+      GIT_AUTHOR_EMAIL: 'a@b',
+      GIT_COMMITTER_NAME: 'a',
+      GIT_COMMITTER_EMAIL: 'a@b',
+    };
+    const git = async (cwd: string, ...args: readonly string[]) =>
+      (await execa('git', args, { cwd, env: identity })).stdout;
+    try {
+      await git(folder, 'init', '--quiet', '--initial-branch=main', origin);
+      const commit = async (message: string): Promise<string> => {
+        await git(origin, 'commit', '--quiet', '--allow-empty', `--message=${message}`);
+        return git(origin, 'rev-parse', 'HEAD');
+      };
+      const onMain = await commit('released');
+      const head = await commit('later');
+      await git(origin, 'switch', '--quiet', '--create=other');
+      const elsewhere = await commit('never reviewed');
+      await git(folder, 'clone', '--quiet', origin, clone);
+      const exitCodeFor = async (commitOfTag: string): Promise<number | undefined> =>
+        (await execa('bash', ['-e', '-c', check], { cwd: clone, env: { GITHUB_SHA: commitOfTag }, reject: false }))
+          .exitCode;
+      expect([await exitCodeFor(onMain), await exitCodeFor(head), await exitCodeFor(elsewhere)]).toEqual([0, 0, 1]);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   test('publish only after the tests have passed', () => {
@@ -133,8 +201,8 @@ describe('the workflows', () => {
   });
 
   test('release no image whose base images have no digest', async () => {
-    const check = release.version?.steps?.find(({ run }) => run?.includes('Dockerfile'))?.run ?? '';
-    expect(reaches('image', 'version')).toBe(true);
+    const check = release.build?.steps?.find(({ run }) => run?.includes('Dockerfile'))?.run ?? '';
+    expect(reaches('image-archive', 'build')).toBe(true);
     const folder = await mkdtemp(join(tmpdir(), 'base-images-'));
     try {
       const exitCodeFor = async (dockerfile: string): Promise<number | undefined> => {
@@ -152,7 +220,9 @@ describe('the workflows', () => {
 
   test('publish the package that the tests install, not the repository', () => {
     const published = commands.flatMap(({ run }) => [...run.matchAll(/\bnpm publish (\S+)/g)].map(([, what]) => what));
-    expect(published).toEqual(['./dist/package']);
+    // The job `build` has packed dist/package.
+    expect(published).toEqual(['"$RUNNER_TEMP/release/echoperator-runtime-$VERSION.tgz"']);
+    expect(JSON.stringify(release.build?.steps)).toContain('npm pack ./dist/package');
     expect(JSON.parse(read('package.json'))).toMatchObject({ private: true });
   });
 

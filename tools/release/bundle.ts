@@ -11,7 +11,7 @@ import { build, type Metafile } from 'esbuild';
 import { leanBuiltins } from './bundle/lean-builtins.ts';
 import { leanClientNode } from './bundle/lean-client-node.ts';
 import { leanUndici } from './bundle/lean-undici.ts';
-import { licenses } from './bundle/licenses.ts';
+import { bundledPackages, licenses, writeManifests } from './bundle/packages.ts';
 
 const repository = join(import.meta.dirname, '../..');
 
@@ -42,7 +42,7 @@ export async function bundle({
   readonly folder?: string;
   readonly entry?: string;
 } = {}): Promise<Bundle> {
-  for (const former of ['main.js', 'main.js.LEGAL.txt', 'chunks']) {
+  for (const former of ['main.js', 'main.js.LEGAL.txt', 'chunks', 'packages']) {
     await rm(join(folder, former), { recursive: true, force: true });
   }
   await mkdir(folder, { recursive: true });
@@ -76,7 +76,9 @@ export async function bundle({
     join(folder, 'package.json'),
     `${JSON.stringify({ name, version, license, type: 'module', private: true }, null, 2)}\n`,
   );
-  await writeFile(join(folder, 'LICENSES.txt'), await licenses(repository, metafile));
+  const packages = await bundledPackages(repository, metafile);
+  await writeFile(join(folder, 'LICENSES.txt'), await licenses(repository, packages));
+  await writeManifests(join(folder, 'packages'), packages);
   const bytes = (output: string): number => metafile.outputs[output]?.bytes ?? 0;
   const scripts = Object.keys(metafile.outputs).filter((output) => output.endsWith('.js'));
   const startBytes = start.reduce((total, output) => total + bytes(output), 0);
