@@ -1,6 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { controllerNames } from '../../src/kinds.ts';
+import { controllers } from '../../src/operator.ts';
+import { pageOf } from '../../tools/generate/generate-reasons.ts';
 
 const repository = join(import.meta.dirname, '../..');
 
@@ -40,6 +43,26 @@ describe('the documents', () => {
     const run = [...text.matchAll(/npm run ([a-z:-]+)/g)].map((match) => String(match[1]));
     expect(made.filter((target) => !targets.includes(target))).toEqual([]);
     expect(run.filter((script) => !(script in scripts))).toEqual([]);
+  });
+});
+
+describe('the section Security of a kind', () => {
+  const sectionOf = (page: string): string =>
+    /^## Security\n(.*?)^## /ms.exec(readFileSync(join(repository, page), 'utf8'))?.[1]?.toLowerCase() ?? '';
+  /** The rules of a controller that write objects of other kinds: what its kind lets a user do. */
+  const writes = controllerNames.flatMap((name) => {
+    const { kind, permissions } = controllers[name];
+    return permissions
+      .filter(({ apiGroups }) => !apiGroups?.includes(kind.group))
+      .flatMap(({ resources = [], verbs }) => resources.map((resource) => ({ page: pageOf(name), resource, verbs })))
+      .filter(({ verbs }) => verbs.some((verb) => ['create', 'patch', 'delete'].includes(verb)));
+  });
+
+  test.each(writes)('of $page says that it lets a user write $resource', ({ page, resource, verbs }) => {
+    const text = sectionOf(page);
+    const singular = resource.slice(0, -1);
+    expect(text).toContain(singular);
+    for (const verb of ['create', 'delete'].filter((each) => verbs.includes(each))) expect(text).toContain(verb);
   });
 });
 
