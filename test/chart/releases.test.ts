@@ -5,7 +5,7 @@ import { execa } from 'execa';
 import { parse } from 'yaml';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { controllerNames } from '../../src/kinds.ts';
-import { NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
+import { Lease, NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
@@ -17,6 +17,7 @@ import {
   helmOf,
   highlyAvailable,
   off,
+  originalChart,
   refusal,
   second,
   setUp,
@@ -156,6 +157,28 @@ describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
     await upgrade(await helmOf(name, await earlierChart(originalDefaults)), { namespace: first, values: on });
     await upgrade(await helmOf(name), { namespace: first, keep: '--reset-then-reuse-values' });
     expect(await controllersOf(first)).toBe('echo,podSet,scheduledEcho');
+  });
+});
+
+describe.each(helmNames)("an upgrade of the original's release, by %s", (name) => {
+  const lasting = (leaseDurationSeconds: number) => ({ ha: { leaderElection: { leaseDurationSeconds } } });
+
+  test('must not lengthen the Lease, whose end the standbys of the original take from their own settings', async () => {
+    await upgrade(await helmOf(name, await originalChart()), { namespace: first });
+    const spec = { holderIdentity: 'original', leaseDurationSeconds: 15 };
+    const metadata = { namespace: first, name: 'demo-echoperator' };
+    await cluster.client.create(Lease, { metadata, spec });
+    const helm = await helmOf(name);
+    const said = await refusal(upgrade(helm, { namespace: first, values: lasting(20) }));
+    expect(said).toContain('ha.leaderElection.leaseDurationSeconds (20) is longer than the Lease of the original (15)');
+    await upgrade(helm, { namespace: first });
+    await upgrade(helm, { namespace: first, values: lasting(20) });
+    await cluster.client.delete(Lease, metadata);
+  });
+
+  test('may have any time if the original uses no Lease', async () => {
+    await upgrade(await helmOf(name, await originalChart()), { namespace: second });
+    await upgrade(await helmOf(name), { namespace: second, values: lasting(20) });
   });
 });
 

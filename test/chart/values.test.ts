@@ -129,6 +129,26 @@ describe.each(helmNames)('values, by %s', (name) => {
     for (const named of both) expect(said).toContain(named);
   });
 
+  it.each([
+    [{ image: { repository: 'mmontes11/echoperator' } }, 'image.repository is "mmontes11/echoperator"'],
+    [{ image: { repository: 'mirror.example.com/hub/mmontes11/echoperator' } }, 'mmontes11/echoperator"'],
+    [{ image: { tag: 'v0.0.1' } }, 'image.tag is "v0.0.1"'],
+  ])(
+    'rejects %j of a values file for the original chart, whose image has no command of the Jobs',
+    async (values, words) => {
+      const said = await refusal(values);
+      expect(said).toContain(words);
+      expect(said).toContain('remove image.repository and image.tag');
+    },
+  );
+
+  it.each([
+    [{ repository: 'mirror.example.com/not-mmontes11/echoperator' }],
+    [{ repository: 'mirror.example.com/own', tag: 'v1' }],
+  ])('accepts another image %j', async (image) => {
+    expect((await render({ image })).all('Deployment')).toHaveLength(1);
+  });
+
   it('accepts the smallest valid times of leader election', async () => {
     const times = { leaseDurationSeconds: 8, renewDeadlineSeconds: 7, retryPeriodSeconds: 5 };
     expect((await render(leaderElection(times))).one('ConfigMap').data).toMatchObject({

@@ -27,6 +27,13 @@
 {{- if and .Values.podDisruptionBudget.enabled (eq "" (toString .Values.podDisruptionBudget.maxUnavailable)) (eq "" (toString .Values.podDisruptionBudget.minAvailable)) }}
 {{- fail "podDisruptionBudget.enabled requires podDisruptionBudget.maxUnavailable or podDisruptionBudget.minAvailable." }}
 {{- end }}
+{{- $remedy := "Your values are those of the original chart: remove image.repository and image.tag from them. If the release already has them, pass all others again with --reset-values." }}
+{{- if regexMatch "(^|/)mmontes11/echoperator$" .Values.image.repository }}
+{{- fail (printf "image.repository is %q, the image of the original operator, which this chart cannot run. %s" .Values.image.repository $remedy) }}
+{{- end }}
+{{- if and (eq .Values.image.repository "ghcr.io/echoperator/echoperator") (regexMatch "^v[0-9]" .Values.image.tag) (not .Values.image.digest) }}
+{{- fail (printf "image.tag is %q, but %s has only tags without a v. %s" .Values.image.tag .Values.image.repository $remedy) }}
+{{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
 {{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease must stop before another replica can acquire it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}
@@ -40,5 +47,23 @@
 {{- end }}
 {{- if and .Values.monitoring.enabled (eq (int .Values.monitoring.port) (int .Values.health.port)) }}
 {{- fail (printf "monitoring.port (%d) and health.port (%d) must differ: the operator runs a server on each." (int .Values.monitoring.port) (int .Values.health.port)) }}
+{{- end }}
+{{- end }}
+
+{{/*
+Fails if an upgrade of the original chart's release lengthens the Lease. The original's standbys acquire the Lease when their own
+leaseDuration has passed (client-go 0.21), whatever this operator has written on it, so two could lead. The Deployment of this chart has a
+label that the original's lacks. The Lease has the duration of the original that holds it.
+*/}}
+{{- define "echoperator.rejectLongerLease" -}}
+{{- $name := include "echoperator.fullname" . -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
+{{- if and $deployment (ne "echoperator" (dig "metadata" "labels" "app.kubernetes.io/part-of" "" $deployment)) }}
+{{- $lease := lookup "coordination.k8s.io/v1" "Lease" .Release.Namespace $name -}}
+{{- $former := dig "spec" "leaseDurationSeconds" 0 $lease | int -}}
+{{- $duration := int .Values.ha.leaderElection.leaseDurationSeconds -}}
+{{- if and (gt $former 0) (gt $duration $former) }}
+{{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) is longer than the Lease of the original (%d), whose replicas would not wait so long for a leader of this operator: two could lead. Upgrade with ha.leaderElection.leaseDurationSeconds=%d first, and lengthen it in another upgrade, when no pod of the original runs." $duration $former $former) }}
+{{- end }}
 {{- end }}
 {{- end }}

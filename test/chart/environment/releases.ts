@@ -94,6 +94,21 @@ export async function controllersOf(namespace: string): Promise<string | undefin
   return (await cluster.client.get(ConfigMap, { namespace, name: 'demo-echoperator' })).data?.CONTROLLERS;
 }
 
+/** A chart with a Deployment as the original's: its labels name no part of this operator. @returns the folder */
+export async function originalChart(): Promise<string> {
+  const original = await earlierChart({});
+  const labels = { 'app.kubernetes.io/name': 'echoperator', 'app.kubernetes.io/instance': 'demo' };
+  const containers = [{ name: 'echoperator', image: 'mmontes11/echoperator:v0.0.1' }];
+  const deployment = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'demo-echoperator', labels },
+    spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+  };
+  await writeFile(join(original, 'templates/deployment.yaml'), stringify(deployment));
+  return original;
+}
+
 /** Copies the chart without the Deployment's strategy, like the original chart. @returns the folder */
 export async function chartWithoutStrategy(): Promise<string> {
   const copy = await mkdtemp(join(folder, 'original-'));
