@@ -144,7 +144,7 @@ export function defineController<
   O extends readonly KubeObject[] | [] = [],
   W extends readonly KubeObject[] | [] = [],
   const E extends Ending<R | StandardReason, T> = undefined,
-  const F extends CleanedUp | Ending<R | StandardReason, T> = CleanedUp,
+  const F extends CleanedUp | Extract<Ending<R | StandardReason, T>, object> = CleanedUp,
   const V extends Observation<T> = Record<never, never>,
 >(kind: CustomKind<T>, definition: Definition<T, R, S, M, X, O, W, E, F, V>): DefinedController {
   // Safe: the parameters that this drops only limit what the members return, and the types of objects to those of their kinds.

@@ -91,8 +91,8 @@ export interface FinalizerDefinition<T extends ReportingObject, R extends string
   /** Whether the object needs it. Not asked for an object with an invalid spec. Default: yes. */
   readonly isNeeded?: (object: T) => boolean;
   /**
-   * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other ending is reported like that of a reconcile. Must be
-   * idempotent. The spec may be invalid.
+   * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other outcome is reported like that of a reconcile. It
+   * cannot end without one, which would keep the object without a word. Must be idempotent. The spec may be invalid.
    */
   readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F>>;
 }

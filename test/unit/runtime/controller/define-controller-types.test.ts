@@ -101,11 +101,20 @@ const definitions = () => [
   defineController(Gadget, {
     reasons,
     reconcile: async () => undefined,
+    finalizer: {
+      name: 'test.example/parts',
+      // @ts-expect-error it would keep the object without a word
+      cleanUp: async () => {},
+    },
+  }),
+  defineController(Gadget, {
+    reasons,
+    reconcile: async () => undefined,
     // @ts-expect-error a reason that is not declared
     failed: () => ({ reason: 'Mad', message: '' }),
   }),
 ];
 
 test('the definitions that compile are controllers', () => {
-  expect(definitions().map(({ kind }) => kind)).toEqual(Array(8).fill(Gadget));
+  expect(definitions().map(({ kind }) => kind)).toEqual(Array(9).fill(Gadget));
 });
