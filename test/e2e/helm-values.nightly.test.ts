@@ -13,7 +13,7 @@ import { buildImage } from '../../tools/release/index.ts';
 import { bookStoreImages } from './environment/book-store-images.ts';
 import { E2eCluster, type HelmName } from './environment/cluster.ts';
 import { Database } from './environment/database.ts';
-import { DocumentedSteps, documentedNamespace } from './environment/documented.ts';
+import { DocumentedSteps, documentedNamespace, valuesOfDisabledKinds } from './environment/documented.ts';
 import { postgresImage } from './environment/postgres-image.ts';
 import { Release } from './environment/release.ts';
 
@@ -88,10 +88,7 @@ const settings: Readonly<Record<string, Settings>> = {
 
 /** Creates the Secrets of the database and of the pet store. @returns the flags that switch on every kind */
 async function switchOn(home: string): Promise<readonly string[]> {
-  const [ofRows, ofPets, ...others] = await Promise.all(
-    ['postgres-writer.md', 'pet.md', 'pod-set.md', 'book-store.md'].map((page) => DocumentedSteps.of(page)),
-  );
-  if (ofRows === undefined || ofPets === undefined) throw new RangeError('no page');
+  const [ofRows, ofPets] = [await DocumentedSteps.of('postgres-writer.md'), await DocumentedSteps.of('pet.md')];
   const createSecret = `kubectl --namespace ${documentedNamespace} create secret`;
   for (const command of [
     ...ofRows.commands(createSecret).slice(0, 1),
@@ -103,9 +100,7 @@ async function switchOn(home: string): Promise<readonly string[]> {
       .replaceAll(`.${documentedNamespace}.svc`, `.${home}.svc`);
     await cluster.shell(here, folder);
   }
-  return [ofRows, ofPets, ...others]
-    .flatMap((page) => page.values)
-    .map((value) => value.replace('db.example', Database.host));
+  return (await valuesOfDisabledKinds()).map((value) => value.replace('db.example', Database.host));
 }
 
 /** Specs that differ from {@link exampleSpecs}: their text is the message, and the name of the pet and of the row. */

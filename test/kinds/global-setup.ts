@@ -5,7 +5,7 @@ import { buildImage } from '../../tools/release/index.ts';
 import { bookStoreImages } from '../e2e/environment/book-store-images.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { Database } from '../e2e/environment/database.ts';
-import { DocumentedSteps, documentedNamespace } from '../e2e/environment/documented.ts';
+import { DocumentedSteps, documentedNamespace, valuesOfDisabledKinds } from '../e2e/environment/documented.ts';
 import { postgresImage } from '../e2e/environment/postgres-image.ts';
 import { Release } from '../e2e/environment/release.ts';
 import { SharedCluster } from '../e2e/environment/shared-cluster.ts';
@@ -27,10 +27,7 @@ export default async function setUp(): Promise<void> {
 
 /** Installs the release as the pages of the kinds have it that are off by default. */
 async function install(release: Release, cluster: E2eCluster): Promise<void> {
-  const [ofRows, ofPets, ...others] = await Promise.all(
-    ['postgres-writer.md', 'pet.md', 'pod-set.md', 'book-store.md'].map((page) => DocumentedSteps.of(page)),
-  );
-  if (ofRows === undefined || ofPets === undefined) throw new RangeError('no page');
+  const [ofRows, ofPets] = [await DocumentedSteps.of('postgres-writer.md'), await DocumentedSteps.of('pet.md')];
   const folder = await mkdtemp(join(tmpdir(), 'kinds-database-'));
   try {
     const database = await Database.start(cluster, join(folder, 'ca.crt'));
@@ -42,9 +39,7 @@ async function install(release: Release, cluster: E2eCluster): Promise<void> {
     ]) {
       await cluster.shell(command, folder);
     }
-    const values = [ofRows, ofPets, ...others]
-      .flatMap((page) => page.values)
-      .map((value) => value.replace('db.example', Database.host));
+    const values = (await valuesOfDisabledKinds()).map((value) => value.replace('db.example', Database.host));
     await Promise.all([release.upgrade(values), database.ready().then(() => database.psql([], ofRows.sql))]);
   } finally {
     await rm(folder, { recursive: true });

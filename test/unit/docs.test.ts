@@ -508,7 +508,8 @@ describe('the blocks of commands', () => {
 
   test.each(sections)('of $path, $heading, are run by a test that names them', ({ path, heading }) => {
     const ofSection = tests[`${path}#${heading}`];
-    const file = ofSection ?? tests[path] ?? '';
+    const file = ofSection ?? tests[path];
+    if (file === undefined) throw new Error(`name the test that runs these commands in \`tests\` of docs.test.ts`);
     if (file.startsWith('not run: ')) return;
     const text = read(file);
     expect(text).toMatch(new RegExp(`${basename(path)}|'${basename(path, '.md')}'`));

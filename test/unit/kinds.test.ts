@@ -34,6 +34,13 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
     expect(properties.rbac.properties.aggregate.properties).toHaveProperty(name);
   });
 
+  test('is off in the example of hardened values, and among the definitions that the README of the chart deletes', async () => {
+    const { rbac } = parse(await textOf('examples/values/hardened.yaml'));
+    expect(rbac.aggregate).toHaveProperty(name, false);
+    const { plural, group } = controllers[name].kind;
+    expect(await textOf('charts/echoperator/README.md')).toContain(`${plural}.${group}`);
+  });
+
   test('has an example', async () => {
     const examples = await Promise.all(
       (await readdir(join(root, 'examples')))

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { controllerNames, kindEntries } from '../../../src/kinds.ts';
 import { codeBlocks } from '../../../testkit/markdown.ts';
+import { pageOf } from '../../../tools/generate/generate-reasons.ts';
 
 /** The namespace in which the docs install the operator. */
 export const documentedNamespace = 'echoperator';
@@ -60,4 +62,11 @@ export class DocumentedSteps {
       [...command.matchAll(/--set (\S+)/g)].flatMap(([, values = '']) => ['--set', values]),
     );
   }
+}
+
+/** The values with which the pages of the kinds that are off by default switch them on. */
+export async function valuesOfDisabledKinds(): Promise<readonly string[]> {
+  const names = controllerNames.filter((name) => !kindEntries[name].runsByDefault);
+  const pages = await Promise.all(names.map((name) => DocumentedSteps.of(basename(pageOf(name)))));
+  return pages.flatMap(({ values }) => values);
 }
