@@ -8,8 +8,6 @@ import { scheduledEchoController } from './kinds/scheduled-echo/controller.ts';
 import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
 import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
 import type { DefinedController } from './runtime/controller/index.ts';
-import type { Kind } from './runtime/index.ts';
-import { CronJob, Deployment, Job, Service, StatefulSet } from './runtime/kinds/index.ts';
 
 /** What the controllers get of the operator's settings. */
 export interface KindSettings {
@@ -26,10 +24,11 @@ export interface KindSettings {
 interface KindEntry {
   /** The kind, its reasons, its permissions and its finalizer do not depend on the settings. */
   readonly controller: (settings: KindSettings) => DefinedController;
-  /** Default: false, for a kind that needs an external system, or creates pods of any kind: that is nearly the power of a cluster administrator. */
+  /**
+   * Default: false, for a kind that needs an external system, or creates pods of any kind, which is nearly the power of a cluster
+   * administrator.
+   */
   readonly runsByDefault?: boolean;
-  /** The kinds of its children, except pods and claims. Of an object that none of our kinds controls, the caches keep only the identity. */
-  readonly children?: readonly Kind[];
 }
 
 /**
@@ -40,18 +39,13 @@ const entries = {
   echo: {
     controller: ({ printPod }) => echoController(printPod),
     runsByDefault: true,
-    children: [Job],
   },
   scheduledEcho: {
     controller: ({ printPod }) => scheduledEchoController(printPod),
     runsByDefault: true,
-    children: [CronJob],
   },
   podSet: { controller: ({ podSet }) => podSetController(podSet) },
-  bookStore: {
-    controller: ({ bookStore }) => bookStoreController(bookStore),
-    children: [Deployment, StatefulSet, Service],
-  },
+  bookStore: { controller: ({ bookStore }) => bookStoreController(bookStore) },
   pet: { controller: ({ pet }) => petController(pet()) },
   postgresWriter: { controller: ({ postgresWriter }) => postgresWriterController(postgresWriter) },
 } satisfies Readonly<Record<string, KindEntry>>;

@@ -17,15 +17,16 @@ export { controllerDisabled } from './kinds/shared/disabled-controller.ts';
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
 
 /** One of the operator's controllers. If it is off, {@link addDisabledController} replaces it. */
-export interface OperatorController extends Pick<DefinedController, 'kind' | 'reasons' | 'permissions' | 'finalizer'> {
+export interface OperatorController
+  extends Pick<DefinedController, 'kind' | 'children' | 'reasons' | 'permissions' | 'finalizer'> {
   add(operator: OperatorParts, config: Config): void;
 }
 
 function operatorController(name: ControllerName): OperatorController {
   const define = (config: Config): DefinedController => kindEntries[name].controller(settingsOf(config));
-  const { kind, reasons, permissions, finalizer } = define(readConfig({}));
+  const { kind, children, reasons, permissions, finalizer } = define(readConfig({}));
   return {
-    ...{ kind, reasons, permissions, finalizer },
+    ...{ kind, children, reasons, permissions, finalizer },
     add: (operator, config) => {
       define(config).add(operator, { ...sharedOptions(config), caches });
     },
@@ -49,13 +50,18 @@ export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly 
   .flatMap(({ kind, finalizer }) => (finalizer === undefined ? [] : [{ kind, finalizer }]))
   .sort((one, other) => one.kind.group.localeCompare(other.kind.group));
 
-const childKinds = new Set(Object.values(kindEntries).flatMap(({ children = [] }) => children));
+const children = new Set(Object.values(controllers).flatMap((controller) => controller.children));
 
-/** What the caches keep of the objects that others may have created. All controllers share them. */
+/**
+ * What the caches keep of the objects that others may have created. All controllers share them. Of a child that none of our kinds controls they
+ * keep the identity.
+ */
 export const caches = [
   cache(Pod, { transform: keepReadFields }),
   cache(PersistentVolumeClaim, { transform: keepReadClaimFields }),
-  ...[...childKinds].map((child) => cache<KubeObject>(child, { transform: keepChildrenOf(...kinds) })),
+  ...[...children]
+    .filter((child) => child !== Pod)
+    .map((child) => cache<KubeObject>(child, { transform: keepChildrenOf(...kinds) })),
 ];
 
 // Function declarations: the definitions above call them while this module is loaded.

@@ -69,6 +69,8 @@ export interface ControllerHost {
 export interface DefinedController {
   readonly kind: CustomKind;
   readonly name: string;
+  /** The kinds of `owns`. */
+  readonly children: readonly Kind[];
   /** The kind's own reasons and the standard ones that it may report. */
   readonly reasons: Reasons;
   /** The RBAC rules that it needs. */
@@ -156,6 +158,7 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
 {
   readonly kind: CustomKind<T>;
   readonly name: string;
+  readonly children: readonly Kind[];
   readonly reasons: Reasons;
   readonly permissions: readonly PolicyRule[];
   readonly finalizer: string | undefined;
@@ -168,6 +171,7 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     this.finalizer = definition.finalizer?.name;
     this.#definition = definition;
     this.#owned = ownedKinds(definition);
+    this.children = this.#owned.map((owned) => owned.kind);
     this.reasons = reasonsOf(definition, this.#owned);
     this.permissions = rulesOf(kind, definition, this.#owned);
     const misplaced = this.#owned.find((owned) => kind.scope === 'Namespaced' && owned.kind.scope === 'Cluster');

@@ -92,7 +92,7 @@ export interface FinalizerDefinition<T extends ReportingObject, R extends string
   readonly isNeeded?: (object: T) => boolean;
   /**
    * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other outcome is reported like that of a reconcile. It
-   * cannot end without one, which would keep the object without a word. Must be idempotent. The spec may be invalid.
+   * must end with one of them: otherwise nothing would say why the object stays. Must be idempotent. The spec may be invalid.
    */
   readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F>>;
 }

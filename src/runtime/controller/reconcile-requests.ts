@@ -37,7 +37,8 @@ export interface ReconcileRequestsOptions {
  *   created, or a change of nothing but the fields that it has sent. So a change of another client is followed by a reconcile that sees
  *   it, also if it first becomes visible inside a response.
  * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
- *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the Applier itself reads then, unless the store has the object by now.
+ *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the
+ *   Applier itself reads then, unless the store has the object by now.
  * - The key is reconciled again if another client's change may have enqueued nobody, for example because a list has hidden it.
  *
  * **Assumptions**

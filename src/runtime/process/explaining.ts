@@ -20,8 +20,8 @@ export interface Explaining {
 }
 
 /**
- * Answers the queries about an operator, once it is set. Undefined if the socket cannot be made: explanations are a help, not a need, so the
- * operator runs without them, and nothing is recorded.
+ * Answers the queries about an operator, once it is set. Undefined if the socket cannot be made: then the operator runs without
+ * explanations, and nothing is recorded.
  */
 export async function startExplaining({ folder, notes }: ExplainOptions, log: Logger): Promise<Explaining | undefined> {
   const recorder = new FlightRecorder();

@@ -42,7 +42,7 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority | undefined;
-  /** True if a change caused this add that a watch or a response has shown, not a list. */
+  /** True if the cause of this add is a change that a watch or a response has shown. False for an object that a list has shown. */
   readonly isEvent?: boolean;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;

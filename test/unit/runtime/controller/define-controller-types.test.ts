@@ -103,7 +103,7 @@ const definitions = () => [
     reconcile: async () => undefined,
     finalizer: {
       name: 'test.example/parts',
-      // @ts-expect-error it would keep the object without a word
+      // @ts-expect-error no outcome: nothing would say why the object stays
       cleanUp: async () => {},
     },
   }),
