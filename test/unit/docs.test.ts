@@ -8,42 +8,22 @@ import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig } from '../../src/config.ts';
-import { bookStoreController } from '../../src/kinds/book-store/controller.ts';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { bookStoreConditions, volumeReasons } from '../../src/kinds/book-store/status.ts';
-import { echoController } from '../../src/kinds/echo/controller.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { petController } from '../../src/kinds/pet/controller.ts';
-import { Pet } from '../../src/kinds/pet/kind.ts';
-import { podSetController } from '../../src/kinds/pod-set/controller.ts';
-import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { postgresWriterController } from '../../src/kinds/postgres-writer/controller.ts';
-import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
-import { scheduledEchoController } from '../../src/kinds/scheduled-echo/controller.ts';
-import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import { kinds } from '../../src/operator.ts';
+import { controllerNames } from '../../src/kinds.ts';
+import { controllers, kinds } from '../../src/operator.ts';
 import * as builtInKinds from '../../src/runtime/kinds/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
-import { bookStoreDefaults, podSettings } from '../../testkit/pod-settings.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
+import { pageOf } from '../../tools/generate/generate-reasons.ts';
 import { guideFiles, websiteFile } from '../package/environment/guide.ts';
 import { typeErrors } from './environment/type-check.ts';
-import { petOptions } from './kinds/pet/pets.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const page = (name: string): string => read(`docs/${name}.md`);
-
-/** The type of the Event in a row of a table of reasons, which may be followed by a remark. */
-const eventOf = (row: Readonly<Record<string, string>>): string | undefined => row.Event?.split(',')[0];
-
-/** The reason of an object whose controller is off, as {@link eventOf} reads its row. */
-const ofEveryKind = [
-  ['ReconcileFailed', 'Unknown', 'Warning'],
-  ['ControllerDisabled', 'False', 'Warning'],
-];
 
 const notOurs = ['node_modules/**', 'dist/**', 'coverage/**'];
 const pages = globSync('**/*.md', { cwd: root, exclude: notOurs }).sort();
@@ -158,162 +138,33 @@ describe('the metrics of docs/operations.md', () => {
   });
 });
 
-describe('docs/echo.md', () => {
-  const text = page('echo');
-  const { spec, status } = Echo.definition;
-
-  test('has every field of the spec and of the status', () => {
-    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
-    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
-    expect(fields).toEqual(Object.keys(status.properties));
-  });
-
-  test('has every phase', () => {
-    const phases = tableAfter(text, '| phase |').map((row) => codeIn(row.phase));
-    expect(phases).toEqual((status.properties.phase as { enum?: string[] }).enum);
-  });
-
-  test('has every reason of Ready, with its status and the type of its Event', () => {
-    const said = tableAfter(text, '| reason of Ready |').map((row) => [
-      codeIn(row['reason of Ready']),
-      row.status,
-      eventOf(row),
-    ]);
-    expect(said).toEqual([
-      ...Object.entries(echoController(podSettings).reasons).map(([reason, { ready, event }]) => [
-        reason,
-        ready,
-        event,
-      ]),
-      ...ofEveryKind.filter(([reason]) => reason === 'ControllerDisabled'),
-    ]);
-  });
-});
-
-describe('docs/postgres-writer.md', () => {
-  const text = page('postgres-writer');
-  const { spec, status } = PostgresWriter.definition;
-
-  test('has every field of the spec and of the status', () => {
-    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
-    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
-    expect(fields).toEqual(Object.keys(status.properties));
-  });
-
-  test('has every reason of Ready, with its status and the type of its Event', () => {
-    const said = tableAfter(text, '| reason of Ready |').map((row) => [
-      codeIn(row['reason of Ready']),
-      row.status,
-      eventOf(row),
-    ]);
-    const { psql } = readConfig({});
-    const { reasons } = postgresWriterController({
-      settings: { ...psql, host: '' },
-      workers: 1,
-      resyncEveryMs: 1,
-    });
-    const expected = Object.entries(reasons).map(([reason, { ready, event }]) => [reason, ready, event]);
-    expect(said).toEqual([...expected, ...ofEveryKind.filter(([reason]) => !Object.hasOwn(reasons, reason ?? ''))]);
-  });
-});
-
-describe('docs/pet.md', () => {
-  const text = page('pet');
-  const { spec, status } = Pet.definition;
-
-  test('has every field of the spec and of the status', () => {
-    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
-    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
-    expect(fields).toEqual(Object.keys(status.properties));
-  });
-
-  test('has every reason of Ready, with its status and the type of its Event', () => {
-    const said = tableAfter(text, '| reason of Ready |').map((row) => [
-      codeIn(row['reason of Ready']),
-      row.status,
-      eventOf(row),
-    ]);
-    const { reasons } = petController(petOptions);
-    const expected = Object.entries(reasons).map(([reason, { ready, event }]) => [
-      reason,
-      ready,
-      // Written before the store is asked, and never reported.
-      reason === 'Adding' ? 'none' : event,
-    ]);
-    expect(said).toEqual([...expected, ...ofEveryKind.filter(([reason]) => !Object.hasOwn(reasons, reason ?? ''))]);
-  });
-});
-
-// It chooses another name for a pod whose name is taken.
-const { NameTaken: _, Replacing: __, ...podSetReasons } = podSetController(podSettings).reasons;
-
-describe.each([
-  ['pod-set', PodSet, podSetReasons],
-  ['scheduled-echo', ScheduledEcho, scheduledEchoController(podSettings).reasons],
-] as const)('docs/%s.md', (name, kind, reasons) => {
-  const text = page(name);
-
-  test('has every field of the spec and of the status', () => {
-    const { spec, status } = kind.definition;
-    const fields = tableAfter(text, '| field | takes |').map((row) => codeIn(row.field).split('.')[0]);
-    expect([...new Set(fields)]).toEqual(Object.keys(spec.properties));
-    const ofStatus = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
-    expect(ofStatus).toEqual(Object.keys(status.properties));
-  });
-
-  test('has every reason of Ready, with its status and the type of its Event', () => {
-    const rows = tableAfter(text, '| reason of Ready |');
-    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, eventOf(row)]);
-    expect(said).toEqual([
-      ...Object.entries(reasons).map(([reason, { ready, event }]) => [reason, ready, event]),
-      ...ofEveryKind.filter(([reason]) => !Object.hasOwn(reasons, reason ?? '')),
-    ]);
-  });
-});
-
-describe('docs/book-store.md', () => {
-  const text = page('book-store');
-  const { spec, status } = BookStore.definition;
-  const { reasons: bookStoreReasons } = bookStoreController(bookStoreDefaults);
-  const codes = (cell: string | undefined) => [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code);
+// `make generate` writes the tables of reasons.
+describe.each(controllerNames)('the page of the kind of the controller %s', (name) => {
+  const text = read(pageOf(name));
+  const { spec, status } = controllers[name].kind.definition;
+  const codes = (cell = '') => [...cell.matchAll(/`([\w.]+)`/g)].map(([, code = '']) => code);
   const fields = (column: string) => tableAfter(text, `| ${column} |`).flatMap((row) => codes(row[column]));
 
-  test('has every field of the spec and of the status', () => {
-    const { bookApp, bookDB } = spec.properties as unknown as Record<string, { properties: object }>;
-    expect(fields('field of bookApp').sort()).toEqual(Object.keys(bookApp?.properties ?? {}).sort());
-    expect(fields('field of bookDB').sort()).toEqual(Object.keys(bookDB?.properties ?? {}).sort());
-    expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
-  });
-
-  test('has every reason, with its conditions, their status and the type of its Event', () => {
-    const rows = tableAfter(text, '| reason | condition |');
-    const said = rows.map((row) => [codeIn(row.reason), row.status?.split(',')[0], eventOf(row)]);
-    const statuses: Readonly<Record<string, { readonly resizing: string }>> = volumeReasons;
-    const expected = Object.entries(bookStoreReasons).map(([reason, { ready, event }]) => [
-      reason,
-      statuses[reason]?.resizing ?? ready,
-      event,
-    ]);
-    expect(said).toEqual([
-      ...expected,
-      ...ofEveryKind.filter(([reason]) => !Object.hasOwn(bookStoreReasons, reason ?? '')),
-    ]);
-    for (const [type, reasons] of Object.entries(bookStoreConditions)) {
-      const listed = rows.filter((row) => row.condition?.split(', ').includes(type));
-      expect(
-        listed.map((row) => codeIn(row.reason)).filter((reason) => !ofEveryKind.some(([common]) => reason === common)),
-      ).toEqual(Object.keys(bookStoreReasons).filter((reason) => reason in reasons));
+  test('has every field of the spec', () => {
+    const outermost = Object.entries<{ readonly properties?: object }>(spec.properties);
+    if (text.includes('\n| field | takes |')) {
+      const said = fields('field').map((field) => field.split('.')[0]);
+      expect([...new Set(said)]).toEqual(outermost.map(([field]) => field));
+    } else {
+      for (const [field, schema] of outermost)
+        expect(fields(`field of ${field}`).sort()).toEqual(Object.keys(schema.properties ?? {}).sort());
     }
   });
 
-  test('says which reasons record an Event for a new message', () => {
-    const rows = tableAfter(text, '| reason | condition |').filter((row) => row.Event?.includes('new message'));
-    expect(rows.map((row) => codeIn(row.reason))).toEqual([
-      'ClaimBeingDeleted',
-      'NameTaken',
-      'InvalidSpec',
-      'ControllerDisabled',
-    ]);
+  test('has every field of the status', () => {
+    expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
+  });
+});
+
+describe('docs/echo.md', () => {
+  test('has every phase', () => {
+    const phases = tableAfter(page('echo'), '| phase |').map((row) => codeIn(row.phase));
+    expect(phases).toEqual((Echo.definition.status.properties.phase as { enum?: string[] }).enum);
   });
 });
 
