@@ -135,6 +135,13 @@ test('requests of an operator whose objects do not change fail the step', async 
   );
 });
 
+test('a name that selects no plan is refused', async () => {
+  const only = ['forgetful/create create configmaps', 'forgetful/creat'];
+  await expect(perturb({ connection, log, scenarios: [forgetful], only })).rejects.toThrow(
+    'no plan is named "forgetful/creat"; one of them is forgetful/create write 1 unsent',
+  );
+});
+
 test('what the operator does because somebody else is late is no unrest', async () => {
   let late: NodeJS.Timeout | undefined;
   const late500Ms = (act: () => Promise<unknown>): void => {

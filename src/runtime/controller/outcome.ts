@@ -19,7 +19,7 @@ import { summarizeError } from '../observability/error-summary.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
 import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
-import { done, isTerminal, type Result, requeueAfter, retry } from './result.ts';
+import { done, isTerminal, type Result, requeueAfter, retry, TerminalError } from './result.ts';
 
 /** What a reason of the condition `Ready` means. */
 export interface Reason {
@@ -204,9 +204,9 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  *   reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of the process
  *   reads the written status.
  * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and the message names the
- *   error's type and code (its text may hold a Secret); see {@link commonReasons}. A reason that asks a person to act (`Warning`) of the same
- *   generation stays, and only its message grows. The status is written again only if the error is another. It is never written
- *   for a failure to write it.
+ *   error's type and code, because its text may hold a Secret; see {@link commonReasons}. A `TerminalError` is reported at once, with its
+ *   message. A reason that asks a person to act (`Warning`) of the same generation stays, and only its message grows. The status is written
+ *   again only if the error is another. It is never written for a failure to write it.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
  *   minute. The object recovers without intervention once the quota or the policy allows it.
  *
@@ -515,10 +515,13 @@ type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | Commo
 /** Separates the message of a more specific reason from that of failures in a row. */
 const besides = '; besides, ';
 
-/** The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. */
+/**
+ * The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. The message of a
+ * `TerminalError` is for users.
+ */
 const failureMessage = (error: unknown, priorFailures: ReconcileContext['priorFailures']): string =>
   isTerminal(error) || priorFailures === undefined
-    ? `the reconcile has failed and is not retried: ${summarizeError(error)}`
+    ? `the reconcile has failed and is not retried: ${error instanceof TerminalError ? error.message : summarizeError(error)}`
     : `reconciles have failed since ${priorFailures.since.toISOString()}: ${summarizeError(error)}`;
 
 /** Limits the memory for objects that were deleted after a status write without a response. */

@@ -35,7 +35,10 @@ export const retry = (error: unknown): Result => ({ type: 'retry', error });
 export const isTerminal = (error: unknown): boolean =>
   error instanceof TerminalError || error instanceof UnreadableObjectError;
 
-/** An error that a retry cannot fix. It is counted and logged; the key is reconciled again only when something changes. */
+/**
+ * An error that a retry cannot fix. It is counted and logged, and its message is shown in the status, so it must not hold a Secret. The key is
+ * reconciled again only when something changes.
+ */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }

@@ -52,7 +52,9 @@ export function customResourceDefinition(
           storage: true,
           schema: { openAPIV3Schema },
           subresources: { status: {}, ...(definition.scale && { scale: { ...definition.scale } }) },
-          additionalPrinterColumns: definition.printerColumns.map((column) => ({ ...column })),
+          ...(definition.printerColumns && {
+            additionalPrinterColumns: definition.printerColumns.map((column) => ({ ...column })),
+          }),
         },
       ],
     },

@@ -91,7 +91,8 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
    * not every outcome sets them.
    */
   readonly status: TObject<U>;
-  readonly printerColumns: readonly PrinterColumn[];
+  /** What `kubectl get` prints beside the name. Default: the age. */
+  readonly printerColumns?: readonly PrinterColumn[];
   /** CEL rules of the whole object, which can read `self.metadata.name`. Put those of a field into the options of its schema. */
   readonly validations?: readonly ValidationRule[];
   /** Adds the scale subresource. Default: none. */

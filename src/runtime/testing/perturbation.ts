@@ -61,6 +61,7 @@ const maxAttempts = 3;
  * From the perturbed step, a run goes straight to the last one.
  *
  * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
+ * @throws RangeError for a name of `only` that selects no plan.
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
@@ -77,7 +78,11 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   try {
     const limit = concurrently(concurrency);
     const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
-    const plans = learned.flatMap(plansOf).filter((plan) => only?.some((name) => isNamed(plan, name)) ?? true);
+    const all = learned.flatMap(plansOf);
+    const unknown = only?.find((name) => !all.some((plan) => isNamed(plan, name)));
+    if (unknown !== undefined)
+      throw new RangeError(`no plan is named ${JSON.stringify(unknown)}; one of them is ${all[0]?.name}`);
+    const plans = all.filter((plan) => only?.some((name) => isNamed(plan, name)) ?? true);
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
     const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));

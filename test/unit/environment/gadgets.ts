@@ -11,7 +11,6 @@ export const Gadget = defineKind({
   description: 'Gadget has parts.',
   spec: Type.Object({ size: Type.Integer({ maximum: 100 }), uses: Type.Optional(Type.String()) }),
   status: Type.Object({ phase: Type.Enum(['Waiting', 'Done']), parts: Type.Integer() }),
-  printerColumns: [],
 });
 export type Gadget = ObjectOf<typeof Gadget>;
 

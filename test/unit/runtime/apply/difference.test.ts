@@ -37,7 +37,6 @@ const Shop = defineKind({
     free: Type.Unsafe<object>({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   status: Type.Object({}),
-  printerColumns: [],
 });
 
 const difference = (kind: Kind, wanted: object, stored: object): string | undefined =>

@@ -685,7 +685,7 @@ describe('a reconcile that fails again and again', () => {
       .catch((thrown: unknown) => thrown);
     expect(await told(widget())).toMatchObject({
       reason: 'ReconcileFailed',
-      message: 'the reconcile has failed and is not retried: TerminalError',
+      message: 'the reconcile has failed and is not retried: no such color',
     });
     expect(await failed).toBe(error);
   });

@@ -26,7 +26,6 @@ const Sized = defineKind({
     { 'x-kubernetes-validations': [{ rule: 'has(self.names)', message: 'names are needed' }] },
   ),
   status: Type.Object({}),
-  printerColumns: [],
 });
 
 test('the rules of the spec and of its properties are named, and told from a rejection by their messages', () => {
