@@ -20,7 +20,7 @@ export { leasePermissions, type PolicyRule, permissions } from './controller/per
 export type { Predicate } from './controller/predicate.ts';
 export * as predicates from './controller/predicates.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
-export { watches, watchesByName } from './controller/watch.ts';
+export { owns, watches } from './controller/watch.ts';
 export { type Condition, findCondition } from './kind/condition.ts';
 export { customResourceDefinition, customResourceDefinitions } from './kind/custom-resource-definition.ts';
 export { type CustomKind, defineKind } from './kind/define-kind.ts';

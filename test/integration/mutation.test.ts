@@ -4,7 +4,14 @@ import { readConfig } from '../../src/config.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { addControllers } from '../../src/operator.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { controllerReference, defineReasons, done, type Operator, OutcomeReporter } from '../../src/runtime/index.ts';
+import {
+  controllerReference,
+  defineReasons,
+  done,
+  type Operator,
+  OutcomeReporter,
+  owns,
+} from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';
 import { type MutationSubject, mutate } from '../../src/runtime/testing/index.ts';
@@ -61,7 +68,7 @@ function addHoarder({ manager, applier, events }: Operator): void {
   const store = manager.informer(ConfigMap).store;
   const reporter = new OutcomeReporter({ kind: Echo, reasons, events });
   manager.controller(Echo, {
-    owns: [ConfigMap],
+    watches: [owns(Echo, ConfigMap)],
     reconcile: async (key, context) => {
       const echo = echos.get(key);
       if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
@@ -89,7 +96,7 @@ const addRefuser =
     const store = manager.informer(ConfigMap).store;
     const reporter = new OutcomeReporter({ kind: Echo, reasons: refusingReasons, events });
     manager.controller(Echo, {
-      owns: [ConfigMap],
+      watches: [owns(Echo, ConfigMap)],
       reconcile: async (key, context) => {
         const echo = echos.get(key);
         if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;

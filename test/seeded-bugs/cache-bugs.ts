@@ -84,7 +84,7 @@ export const cacheBugs: readonly SeededBug[] = [
       [
         'an event is ascribed to a request that has failed',
         'controller/reconcile-requests.ts',
-        'traced?.answered(error);\n      shown?.end();',
+        'traced?.answered(error);\n      tracked?.end();',
         'traced?.answered(error);',
       ],
       [

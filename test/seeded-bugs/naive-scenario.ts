@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { controllerReference, done } from '../../src/runtime/index.ts';
+import { controllerReference, done, owns } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import type { Scenario } from '../../src/runtime/testing/index.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
@@ -21,7 +21,7 @@ export const naiveScenario: Scenario = {
     const echos = manager.informer(Echo, scope).store;
     const children = manager.informer(ConfigMap, scope).store;
     manager.controller(Echo, {
-      owns: [ConfigMap],
+      watches: [owns(Echo, ConfigMap)],
       reconcile: async (key, { client }) => {
         const echo = echos.get(key);
         if (echo === undefined) return done;

@@ -5,7 +5,7 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: the cache does not show what a reconcile has written',
     file: 'runtime/controller/reconcile-requests.ts',
-    find: 'shown.show(object);',
+    find: 'tracked.show(object);',
     replace: '',
     plans: { perturb: ['naive/create write 2'] },
   },

@@ -159,7 +159,7 @@ export class Informer<T extends KubeObject> {
   /** The managedFields of the objects that a watch or a response has delivered and no handler has seen. Undefined: nobody asks for them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** By `keyString`: of the requests in flight about an object. */
-  readonly #requests = new Map<string, readonly WriterOf[]>();
+  readonly #writersInFlight = new Map<string, readonly WriterOf[]>();
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
   #shareReference: T | undefined;
 
@@ -304,13 +304,13 @@ export class Informer<T extends KubeObject> {
     const { overlay } = partition;
     const id = keyString(key);
     const sent = overlay.beforeRequest(key);
-    this.#requests.set(id, [...(this.#requests.get(id) ?? []), writerOf]);
+    this.#writersInFlight.set(id, [...(this.#writersInFlight.get(id) ?? []), writerOf]);
     return {
       uid: sent.uid,
       end: () => {
-        const others = this.#requests.get(id)?.filter((other) => other !== writerOf) ?? [];
-        if (others.length === 0) this.#requests.delete(id);
-        else this.#requests.set(id, others);
+        const others = this.#writersInFlight.get(id)?.filter((other) => other !== writerOf) ?? [];
+        if (others.length === 0) this.#writersInFlight.delete(id);
+        else this.#writersInFlight.set(id, others);
       },
       show: (object) => {
         const deltas = overlay.show(object, sent, performance.now(), (whole) => this.#prepare(whole, 'response'));
@@ -365,8 +365,8 @@ export class Informer<T extends KubeObject> {
         this.#replace(partition, objects, resourceVersion, startedAtMs);
         partition.isDefective = false;
       },
-      apply: (events) => {
-        this.#apply(partition, events);
+      takeEvents: (events) => {
+        this.#takeEvents(partition, events);
         partition.isDefective = false;
       },
       onUnavailable: (error, verb) => this.#setUnavailable(partition, error, verb),
@@ -476,9 +476,9 @@ export class Informer<T extends KubeObject> {
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #responded(partition: Partition<T>, deltas: readonly Delta<T>[], requests: readonly WriterOf[]): void {
+  #responded(partition: Partition<T>, deltas: readonly Delta<T>[], writers: readonly WriterOf[]): void {
     this.#watchOver(partition);
-    for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, requests));
+    for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, writers));
     this.#forgetFieldOwners();
   }
 
@@ -487,8 +487,8 @@ export class Informer<T extends KubeObject> {
     if (overlay.size > 0 && this.#isRunning) watchdog.start();
   }
 
-  #writerOf(delta: Delta<T>, requests: readonly WriterOf[]): Writer | undefined {
-    for (const writerOf of requests) {
+  #writerOf(delta: Delta<T>, writers: readonly WriterOf[]): Writer | undefined {
+    for (const writerOf of writers) {
       const writer = writerOf(delta);
       if (writer !== undefined) return writer;
     }
@@ -512,14 +512,15 @@ export class Informer<T extends KubeObject> {
     this.#unsynced -= 1;
   }
 
-  #apply(partition: Partition<T>, events: readonly WatchEvent<T>[]): void {
+  #takeEvents(partition: Partition<T>, events: readonly WatchEvent<T>[]): void {
     const { overlay, watchdog } = partition;
     watchdog.delivered();
     for (const event of events) {
       for (const delta of overlay.observe(event)) {
         // The event of a write often overtakes its response.
-        const requests = this.#requests.size === 0 ? undefined : this.#requests.get(keyString(delta.object.metadata));
-        this.#emit(this.#handlers, delta, 'watch', requests && this.#writerOf(delta, requests));
+        const writers =
+          this.#writersInFlight.size === 0 ? undefined : this.#writersInFlight.get(keyString(delta.object.metadata));
+        this.#emit(this.#handlers, delta, 'watch', writers && this.#writerOf(delta, writers));
       }
     }
     for (const delta of overlay.settle()) this.#emit(this.#handlers, delta, 'watch');

@@ -18,7 +18,7 @@ import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
 /**
- * What a reflector keeps equal to the API server. An error of `prepare`, `replace` or `apply` counts as a failed request; the
+ * What a reflector keeps equal to the API server. An error of `prepare`, `replace` or `takeEvents` counts as a failed request; the
  * other functions must not throw.
  */
 export interface ReflectorTarget<T extends KubeObject> {
@@ -36,13 +36,13 @@ export interface ReflectorTarget<T extends KubeObject> {
    */
   replace(objects: readonly T[], resourceVersion: string, startedAtMs: number): void;
   /** Takes changes in order. A bookmark only advances the resourceVersion. */
-  apply(events: readonly WatchEvent<T>[]): void;
+  takeEvents(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind (404) or forbids the request (403). The reflector retries after a pause. */
   onUnavailable?(error: ApiError, verb: 'list' | 'watch'): void;
   /** The server accepted a request, or it failed for another reason. A watch is accepted before its first event. */
   onAvailable?(): void;
   /**
-   * A list or watch failed on a programming error. The target is stale until `replace` or `apply` has succeeded; an accepted
+   * A list or watch failed on a programming error. The target is stale until `replace` or `takeEvents` has succeeded; an accepted
    * request is no proof, because the retry may fail on the same event.
    */
   onDefect?(error: unknown): void;
@@ -402,7 +402,7 @@ export class Reflector<T extends KubeObject> {
         }
         const last = events.at(-1);
         if (last === undefined) continue;
-        this.#target.apply(events);
+        this.#target.takeEvents(events);
         this.#isDefective = false;
         advanceTo(last.object.metadata.resourceVersion);
         this.#backoff.reset();

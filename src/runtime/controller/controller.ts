@@ -29,16 +29,7 @@ import type { Modified } from './sent-fields.ts';
 import { type KeySource, runSource } from './source.ts';
 import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { type ReconcileTimer, TimeLimit } from './time-limit.ts';
-import {
-  type Enqueue,
-  type EnqueueOptions,
-  enqueueOptionsOf,
-  type InformerSource,
-  type OwnedKind,
-  type OwnedKinds,
-  owns,
-  type Watch,
-} from './watch.ts';
+import { type Enqueue, type EnqueueOptions, enqueueOptionsOf, type InformerSource, type Watch } from './watch.ts';
 
 /** The context of one reconcile. */
 export interface ReconcileContext {
@@ -92,20 +83,12 @@ export const isPersistent = (failed: Pick<FailedReconciles, 'count' | 'since'> |
   failed.count >= reportedAfter.failures &&
   now.getTime() - failed.since.getTime() >= reportedAfter.ms;
 
-/** Options of a {@link Controller}. `Children` are the types of the objects that it owns. */
-export interface ControllerOptions<
-  T extends KubeObject,
-  Children extends readonly KubeObject[] = readonly KubeObject[],
-> {
+/** Options of a {@link Controller}. */
+export interface ControllerOptions<T extends KubeObject> {
   /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
   readonly reconcile: Reconcile;
-  /**
-   * Kinds of children: objects with a controller reference to an object of this kind. A change of a child enqueues its
-   * owner; see {@link OwnedKind} to filter the changes.
-   */
-  readonly owns?: OwnedKinds<Children>;
-  /** Other kinds; see {@link watches}. */
+  /** Kinds of children ({@link owns}) and other kinds ({@link watches}). */
   readonly watches?: readonly Watch[];
   /**
    * Called when the controller starts to work, before its sources and workers. Its result is disposed after the last reconcile. If it throws,
@@ -316,8 +299,8 @@ export class Controller<T extends KubeObject> {
       }
     });
     this.#handlerRemovers.push(removeHandler);
-    const watches = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
-    for (const watch of watches) this.#handlerRemovers.push(watch.attach(informers, this.#enqueue, tracksCauses));
+    for (const watch of options.watches ?? [])
+      this.#handlerRemovers.push(watch.attach(informers, this.#enqueue, tracksCauses));
   }
 
   #isWriter(key: string, writer: Writer | undefined): boolean {
@@ -436,15 +419,15 @@ export class Controller<T extends KubeObject> {
     });
     const { client } = requests;
     const context = { client, signal, log, priorFailures, statusDebounce };
-    const ending = await endingOf(parseKey(key), this.#reconcile, context, timer);
-    const { outcome, failure } = this.#finish(key, ending, log);
+    const conclusion = await conclusionOf(parseKey(key), this.#reconcile, context, timer);
+    const { label, failure } = this.#finish(key, conclusion, log);
     timer?.stop();
-    statusDebounce?.end({ isRetried: outcome === 'error' && failure !== 'terminal' });
+    statusDebounce?.end({ isRetried: label === 'error' && failure !== 'terminal' });
     const endedAtMs = performance.now();
-    this.#metrics.finished(outcome, (endedAtMs - startedAtMs) / 1000, failure);
+    this.#metrics.finished(label, (endedAtMs - startedAtMs) / 1000, failure);
     if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
-    const error = 'error' in ending ? ending.error : undefined;
-    trace?.ended(outcome, failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
+    const error = 'error' in conclusion ? conclusion.error : undefined;
+    trace?.ended(label, failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     return requests;
   }
 
@@ -490,54 +473,54 @@ export class Controller<T extends KubeObject> {
   /** What follows from the end of a reconcile: whether and when its key runs again, and what the log and the metrics say. */
   #finish(
     key: string,
-    ending: ReconcileConclusion,
+    conclusion: ReconcileConclusion,
     log: Logger,
-  ): { readonly outcome: ResultLabel; readonly failure?: FailureKind } {
-    switch (ending.type) {
+  ): { readonly label: ResultLabel; readonly failure?: FailureKind } {
+    switch (conclusion.type) {
       case 'done':
         this.#queue.forget(key);
-        return { outcome: 'success' };
+        return { label: 'success' };
       case 'requeueAfter':
-        this.#queue.addAfter(key, ending.delayMs);
+        this.#queue.addAfter(key, conclusion.delayMs);
         this.#queue.forget(key);
-        return { outcome: 'requeue_after' };
+        return { label: 'requeue_after' };
       case 'retry':
-        log.debug({ err: ending.error }, 'the status reports the failure: retrying with backoff');
+        log.debug({ err: conclusion.error }, 'the status reports the failure: retrying with backoff');
         this.#queue.addRateLimited(key);
-        return { outcome: 'error' };
+        return { label: 'error' };
       case 'namespaceTerminating':
         // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key.
         this.#queue.forget(key);
-        return { outcome: 'success' };
+        return { label: 'success' };
       case 'gateClosed':
         // The leader elector logs why the gate closed. A retry is pointless: a closed gate never reopens. Nor is the gate one that has yet
         // to open (`NotLeadingError`): the manager starts workers only once this process leads.
-        log.debug({ err: ending.error }, 'reconcile aborted: this process may no longer write');
-        return { outcome: 'error' };
+        log.debug({ err: conclusion.error }, 'reconcile aborted: this process may no longer write');
+        return { label: 'error' };
       case 'timedOut':
-        log.error({ err: ending.error }, 'reconcile failed: trying again');
-        this.#timeouts.set(key, ending.error);
+        log.error({ err: conclusion.error }, 'reconcile failed: trying again');
+        this.#timeouts.set(key, conclusion.error);
         this.#queue.addRateLimited(key);
-        return { outcome: 'error', failure: 'timeout' };
+        return { label: 'error', failure: 'timeout' };
       case 'aborted':
-        log.info({ err: asError(ending.error) }, 'reconcile failed after the drain timeout: not retried');
-        return { outcome: 'error' };
+        log.info({ err: asError(conclusion.error) }, 'reconcile failed after the drain timeout: not retried');
+        return { label: 'error' };
       case 'terminal':
-        log.error({ err: ending.error }, 'reconcile failed with a terminal error: not retried');
+        log.error({ err: conclusion.error }, 'reconcile failed with a terminal error: not retried');
         this.#queue.forget(key);
-        return { outcome: 'error', failure: 'terminal' };
+        return { label: 'error', failure: 'terminal' };
       case 'conflict':
         // Ordinary. Retry, because no event may follow: the store never sees an object that was created and deleted between two lists. A
         // Conflict that never ends has another cause, such as a wrong precondition. The failures before it may be of other kinds.
         this.#queue.addRateLimited(key);
         if (isPersistent(this.#queue.failuresInARow(key), new Date()))
-          log.warn({ err: ending.error }, 'reconcile keeps failing, now with a conflict: retrying');
-        else log.debug({ err: ending.error }, 'conflict: retrying');
-        return { outcome: 'error' };
+          log.warn({ err: conclusion.error }, 'reconcile keeps failing, now with a conflict: retrying');
+        else log.debug({ err: conclusion.error }, 'conflict: retrying');
+        return { label: 'error' };
       case 'failed':
         this.#queue.addRateLimited(key);
-        log.error({ err: asError(ending.error) }, 'reconcile failed: trying again');
-        return isDefect(ending.error) ? { outcome: 'error', failure: 'panic' } : { outcome: 'error' };
+        log.error({ err: asError(conclusion.error) }, 'reconcile failed: trying again');
+        return isDefect(conclusion.error) ? { label: 'error', failure: 'panic' } : { label: 'error' };
     }
   }
 }
@@ -558,7 +541,7 @@ type ReconcileConclusion =
       readonly error: unknown;
     };
 
-async function endingOf(
+async function conclusionOf(
   key: ObjectKey,
   reconcile: Reconcile,
   context: ReconcileContext,
@@ -579,9 +562,6 @@ async function endingOf(
     return { type: isConflict(error) || isAlreadyExists(error) ? 'conflict' : 'failed', error };
   }
 }
-
-const ownedWatch = (owner: Kind, child: Kind | OwnedKind): Watch =>
-  'plural' in child ? owns(owner, child) : owns(owner, child.kind, child);
 
 /** Most changes of the status alone are the operator's own. */
 const changesMoreThanStatus = (delta: Delta<KubeObject>): boolean =>

@@ -74,10 +74,6 @@ export type {
   Enqueue,
   EnqueueOptions,
   InformerSource,
-  NamedChildren,
-  NamedChildrenOptions,
-  OwnedKind,
-  OwnedKinds,
   Watch,
   WatchFilter,
 } from './watch.ts';

@@ -121,9 +121,9 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       },
     };
     const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#reconcileLive(run);
-    const reconcile = () => this.#reporter.reconcile(() => run.object, run.context, work);
+    const report = () => this.#reporter.reconcile(() => run.object, run.context, work);
     const { around } = this.#definition;
-    return around === undefined ? reconcile() : around(reconcile, this.#environment.state());
+    return around === undefined ? report() : around(report, this.#environment.state());
   };
 
   async #reconcileLive(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {

@@ -28,13 +28,6 @@ export const annotationsChanged: Predicate<KubeObject> = (delta) =>
   !isDeepStrictEqual(delta.previous.metadata.annotations ?? {}, delta.object.metadata.annotations ?? {});
 
 /**
- * False only for a change under the same resourceVersion, which a restored etcd can cause. You rarely need it: the store emits
- * no delta for an unchanged object.
- */
-export const resourceVersionChanged: Predicate<KubeObject> = (delta) =>
-  delta.type !== 'modified' || delta.previous.metadata.resourceVersion !== delta.object.metadata.resourceVersion;
-
-/**
  * True if anything changed except the messages of the conditions. For a controller that is to leave the messages of another writer of the
  * same conditions alone. You do not need it to avoid a loop: what the key's own reconcile writes does not enqueue it.
  */

@@ -95,24 +95,24 @@ export class ReconcileRequests {
     const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
     /** The versions for which the key was skipped before the response. */
     const skipped: string[] = [];
-    const shown = key && informer?.trackRequest(key, this.#writerOf(request, skipped));
+    const tracked = key && informer?.trackRequest(key, this.#writerOf(request, skipped));
     this.#inFlight += 1;
     const traced = this.#options.trace?.requested(request, performance.now());
     try {
       const response = await send();
       traced?.answered(undefined);
-      shown?.end();
+      tracked?.end();
       // The event was of another client, which did the same just before.
       if (skipped.some((version) => version !== versionOf(response))) this.#options.enqueue();
-      if (shown !== undefined) this.#responded(shown, request, response);
+      if (tracked !== undefined) this.#responded(tracked, request, response);
       return response;
     } catch (error) {
       traced?.answered(error);
-      shown?.end();
+      tracked?.end();
       if (skipped.length > 0) this.#options.enqueue();
-      const uid = uidOfGone(request, error, shown?.uid);
-      if (uid !== undefined) shown?.hide(uid);
-      if (key !== undefined && shown !== undefined && showsStaleCache(request, error)) {
+      const uid = uidOfGone(request, error, tracked?.uid);
+      if (uid !== undefined) tracked?.hide(uid);
+      if (key !== undefined && tracked !== undefined && showsStaleCache(request, error)) {
         await this.client.get(request.kind, key).catch((readError: unknown) => {
           // It exists no more. If a list has hidden that, no event follows.
           if (request.verb === 'create' && isNotFound(readError)) this.#options.enqueue();
@@ -136,15 +136,15 @@ export class ReconcileRequests {
     };
   }
 
-  #responded(shown: TrackedRequest, request: ClientRequest, response: unknown): void {
+  #responded(tracked: TrackedRequest, request: ClientRequest, response: unknown): void {
     const object = response as KubeObject | undefined;
     if (object === undefined || isGone(request, object)) {
-      const uid = object?.metadata.uid ?? request.uid ?? shown.uid;
-      if (uid !== undefined) shown.hide(uid);
+      const uid = object?.metadata.uid ?? request.uid ?? tracked.uid;
+      if (uid !== undefined) tracked.hide(uid);
       return;
     }
-    shown.show(object);
-    if (shown.isOvertaken(object)) this.#options.enqueue();
+    tracked.show(object);
+    if (tracked.isOvertaken(object)) this.#options.enqueue();
   }
 }
 

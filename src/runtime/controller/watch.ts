@@ -4,11 +4,8 @@ import {
   groupOf,
   type Kind,
   type KubeObject,
-  keyOf,
-  keyString,
   type ObjectKey,
   UnreadableObjectError,
-  versionedResource,
 } from '../kind/index.ts';
 import type { Cause, Priority } from '../queue/index.ts';
 import { DeltaCauses } from './delta-causes.ts';
@@ -20,7 +17,10 @@ export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: Inf
 /** How a key is added to a controller's queue. */
 export interface EnqueueOptions {
   readonly priority?: Priority;
-  /** The change that alone caused this add, unless a list has found it. The metric of an event's latency counts from now. */
+  /**
+   * The change that alone caused this add, unless a list has found it. If it undoes what the key has written, the key may have to wait. The
+   * metric of an event's latency counts from now.
+   */
   readonly event?: Delta<KubeObject>;
   /** The change is nothing but what this key has sent: it is not enqueued. */
   readonly writer?: Writer | undefined;
@@ -116,8 +116,11 @@ export function watchDeltas<T extends KubeObject>(
 }
 
 /**
- * Watches the children that objects of `owner` control. A child whose controller changes enqueues both owners. The version
- * in the owner reference is ignored: it is the version in which the owner was served when the child was created.
+ * Watches the children that objects of `owner` control, directly: the pods of a Deployment belong to its ReplicaSet. A child whose controller
+ * changes enqueues both owners. The version in the owner reference is ignored: it is the version in which the owner was served when the
+ * child was created. An object of somebody else that has the name of a child enqueues nobody.
+ *
+ * @example watches: [owns(Greeting, ConfigMap)]
  */
 export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: WatchFilter<T> = {}): Watch {
   return watches(child, (object) => ownerKeys(owner, object), filter);
@@ -131,66 +134,6 @@ export function ownerKeys(owner: Kind, child: KubeObject): readonly ObjectKey[] 
   const { namespace } = child.metadata;
   // The garbage collector deletes a cluster-scoped child of a namespaced owner.
   return namespace === undefined ? [] : [{ name: reference.name, namespace }];
-}
-
-/**
- * A kind of children whose changes are filtered, for the option `owns` of a controller. A predicate saves reconciles, but what it
- * drops does not enqueue the owner: with `generationChanged` neither the child's status nor a changed label or owner reference.
- *
- * @example
- * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
- * owns: [Deployment, { kind: ConfigMap, predicate: (delta) => delta.type !== 'added' }]
- */
-export interface OwnedKind<T extends KubeObject = KubeObject> {
-  readonly kind: Kind<T>;
-  /** Which changes of a child enqueue its owner. Default: all. */
-  readonly predicate?: Predicate<T>;
-}
-
-/** The kinds of children that a controller owns, each with a predicate of its own kind at most. */
-export type OwnedKinds<Children extends readonly KubeObject[]> = {
-  readonly [I in keyof Children]: Kind<Children[I]> | OwnedKind<Children[I]>;
-};
-
-/** Options of {@link watchesByName}. */
-export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
-  /**
-   * Called for each owner of a changed child, before the owner's key is enqueued, to record what the store does not keep,
-   * such as the last state of a deleted child. Synchronous; must not throw or write.
-   */
-  readonly observe?: (owner: Owner, delta: Delta<Child>) => void;
-}
-
-/** A watch of children by name. */
-export interface NamedChildren<Owner extends KubeObject> extends Watch {
-  /** The stored owners that have a child with this key, whether or not the child exists. */
-  readonly ownersOf: (child: ObjectKey) => readonly Owner[];
-}
-
-/**
- * Watches the children of each owner by name. Unlike {@link owns}, it also enqueues the owner when an object with the child's
- * name but another controller changes: the name is taken until that object is deleted. Adds an index to `owners`.
- *
- * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
- * @throws RangeError if these owners already have such a watch for this kind of child.
- *
- * @example watches: [watchesByName(echos, Job, (echo) => [keyOf(echo)])]
- */
-export function watchesByName<Owner extends KubeObject, Child extends KubeObject>(
-  owners: Pick<Informer<Owner>, 'addIndex' | 'store'>,
-  child: Kind<Child>,
-  childKeys: (owner: Owner) => readonly ObjectKey[],
-  { observe, ...filter }: NamedChildrenOptions<Owner, Child> = {},
-): NamedChildren<Owner> {
-  const index = `child ${versionedResource(child)}`;
-  owners.addIndex(index, (owner) => childKeys(owner).map(keyString));
-  const ownersOf = (key: ObjectKey): readonly Owner[] => [...owners.store.byIndex(index, keyString(key))];
-  const keysOf = (delta: Delta<Child>): readonly ObjectKey[] => {
-    const ownersFound = ownersOf(keyOf(delta.object));
-    for (const owner of ownersFound) observe?.(owner, delta);
-    return ownersFound.map(keyOf);
-  };
-  return { ...watchDeltas(child, keysOf, filter), ownersOf };
 }
 
 const foundByList = { priority: 'low' } as const;

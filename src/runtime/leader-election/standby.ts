@@ -159,7 +159,7 @@ export class Standby {
     return {
       prepare: (lease) => lease,
       replace: ([lease]) => (lease === undefined ? this.#observeAbsence() : this.#observe(lease)),
-      apply: (events) => {
+      takeEvents: (events) => {
         for (const event of events) {
           if (event.type === 'DELETED') this.#observeAbsence();
           else if (event.type !== 'BOOKMARK') this.#observe(event.object);

@@ -60,7 +60,7 @@ export interface Readiness {
  *
  * @example
  * const manager = new Manager({ client, log, metrics });
- * manager.controller(Widget, { owns: [ConfigMap], reconcile });
+ * manager.controller(Widget, { watches: [owns(Widget, ConfigMap)], reconcile });
  * await manager.run(signal);
  */
 export class Manager {
@@ -146,10 +146,7 @@ export class Manager {
    * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
    *   {@link informer} throws.
    */
-  controller<T extends KubeObject, Children extends readonly KubeObject[] | [] = readonly KubeObject[]>(
-    kind: Kind<T>,
-    options: ControllerOptions<T, Children>,
-  ): ControllerHandle {
+  controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
     this.#refuseIfStopped();
     const name = options.name ?? kind.kind.toLowerCase();
     if (this.#controllers.has(name)) throw new Error(`there is a controller "${name}" already: give this one a name`);
@@ -160,9 +157,7 @@ export class Manager {
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
-    // Safe: a predicate is called only with objects of its own kind.
-    const untyped = options as ControllerOptions<T>;
-    const controller = this.#createController(name, kind, untyped, informers, release);
+    const controller = this.#createController(name, kind, options, informers, release);
     const run = new ControllerRun(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, run);
     this.#watched.set(run, new Set(held.map(versionedResource)));

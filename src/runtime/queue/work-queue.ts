@@ -182,7 +182,8 @@ export class WorkQueue {
     this.#observer.added?.();
     const nowMs = performance.now();
     this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
-    // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued. `Informer` relies on it.
+    // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued: a reconcile sees the
+    // whole batch of a watch.
     this.#idleWorkers.shift()?.();
   }
 

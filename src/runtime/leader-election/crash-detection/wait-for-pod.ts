@@ -35,7 +35,7 @@ export async function waitForPod<T>(
     target: {
       prepare: (pod) => pod,
       replace: (pods) => pods.forEach(check),
-      apply: (events) => {
+      takeEvents: (events) => {
         for (const event of events) if (event.type !== 'BOOKMARK') check(event.object);
       },
     },

@@ -1,7 +1,14 @@
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import type { Informer, ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { isNotFound } from '../../../../src/runtime/client/index.ts';
-import { type Client, done, type Manager, type ObjectKey, type Reconcile } from '../../../../src/runtime/index.ts';
+import {
+  type Client,
+  done,
+  type Manager,
+  type ObjectKey,
+  owns,
+  type Reconcile,
+} from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 
 /** The last reconciled state of a name: the Echo's message, or that there is no such Echo. */
@@ -23,7 +30,7 @@ export class Mirror {
     this.echos = manager.informer<Echo>(Echo, options);
     this.copies = manager.informer<ConfigMap>(ConfigMap, options);
     manager.controller(Echo, {
-      owns: [ConfigMap],
+      watches: [owns(Echo, ConfigMap)],
       reconcile: (key, { client }) => this.#reconcile(key, client),
     });
   }

@@ -48,7 +48,7 @@ function run(selection: Selection = {}, options: ReflectorOptions = {}): void {
       replace: (objects, resourceVersion) =>
         told.push(`replace ${objects.map(({ metadata }) => metadata.name).join()} @${resourceVersion}`),
       prepare: (object) => object,
-      apply: (events) => {
+      takeEvents: (events) => {
         if (applyError !== undefined) throw applyError;
         for (const { type, object } of events) {
           told.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);

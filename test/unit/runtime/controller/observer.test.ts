@@ -1,5 +1,12 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Applier, controllerReference, done, type Reconcile, requeueAfter } from '../../../../src/runtime/index.ts';
+import {
+  Applier,
+  controllerReference,
+  done,
+  owns,
+  type Reconcile,
+  requeueAfter,
+} from '../../../../src/runtime/index.ts';
 import { type ExplainedReconcile, FlightRecorder } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -97,7 +104,7 @@ test('the event of a child, a requeue, a retry and a source are told apart', asy
     return result;
   };
   managed.manager.controller(Widget, {
-    owns: [Part],
+    watches: [owns(Widget, Part)],
     sources: [
       (add) => {
         enqueue = () => add({ namespace: 'default', name: 'a' });
@@ -129,7 +136,7 @@ test('requests and skipped applies are recorded', async () => {
   const parts = managed.manager.informer(Part).store;
   const applier = new Applier({ fieldManager: 'tester' });
   managed.manager.controller(Widget, {
-    owns: [Part],
+    watches: [owns(Widget, Part)],
     reconcile: async (key, { client }) => {
       const metadata = { ...key, ownerReferences: [controllerReference(Widget, stored('a', '1'))] };
       await applier.apply(Part, { metadata, spec: { size: 3 } }, { client, store: parts });

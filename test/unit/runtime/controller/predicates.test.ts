@@ -9,7 +9,6 @@ import {
   labelsChanged,
   not,
   or,
-  resourceVersionChanged,
 } from '../../../../src/runtime/controller/predicates.ts';
 import type { Predicate } from '../../../../src/runtime/index.ts';
 import type { Condition, KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
@@ -41,8 +40,6 @@ describe('a predicate', () => {
       modified({ annotations: { a: 'b' } }, { annotations: { a: 'b' } }),
       false,
     ],
-    ['resourceVersionChanged', resourceVersionChanged, modified({}, {}), true],
-    ['resourceVersionChanged', resourceVersionChanged, modified({}, { resourceVersion: '1' }), false],
     ['deletion', deletion, modified({}, gone), true],
     ['deletion', deletion, modified(gone, gone), false],
     ['deletion', deletion, added(gone), true],
@@ -56,7 +53,6 @@ describe('a predicate', () => {
     ['generationChanged', generationChanged],
     ['labelsChanged', labelsChanged],
     ['annotationsChanged', annotationsChanged],
-    ['resourceVersionChanged', resourceVersionChanged],
   ])('returns true for an addition and a deletion: %s', (_, predicate) => {
     expect(predicate(added())).toBe(true);
     expect(predicate(deleted)).toBe(true);

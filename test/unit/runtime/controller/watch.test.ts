@@ -1,19 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
-import { Store } from '../../../../src/runtime/cache/store.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import type { OwnedKind, Watch } from '../../../../src/runtime/controller/index.ts';
-import { owns } from '../../../../src/runtime/controller/watch.ts';
-import {
-  done,
-  type Manager,
-  type Predicate,
-  predicates,
-  type Reconcile,
-  watches,
-  watchesByName,
-} from '../../../../src/runtime/index.ts';
+import type { Watch } from '../../../../src/runtime/controller/index.ts';
+import { owns, type Predicate, watches } from '../../../../src/runtime/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Deployment, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -130,69 +120,14 @@ describe('watches', () => {
   });
 });
 
-describe('watchesByName', () => {
-  let owners: Store<Widget>;
-  beforeEach(() => {
-    owners = new Store();
-    owners.set(stored('w', '1'));
-    owners.set(stored('v', '2', { namespace: 'other' }));
-  });
-
-  const byName = (observe?: (owner: Widget, delta: Delta<Part>) => void) =>
-    watchesByName(
-      { store: owners, addIndex: (name, values) => owners.addIndex(name, values) },
-      Part,
-      ({ metadata: { name, namespace = '' } }) =>
-        ['one', 'two'].map((part) => ({ name: `${name}-${part}`, namespace })),
-      observe && { observe },
-    );
-
-  test("enqueues the owner of an object with a child's name, whoever controls the object", async () => {
-    const stream = await attach(byName(), [part('w-one', '1', ownedBy(Widget, 'another')), part('v-one', '2')]);
-    stream.send('ADDED', part('w-two', '6'));
-    await enqueued('default/w', 'default/w');
-  });
-
-  test("calls observe for each change before the owner's key is enqueued", async () => {
-    const observed: string[] = [];
-    const watch = byName(({ metadata }, { type }) =>
-      observed.push(`${type} for ${metadata.name} before ${keys.length}`),
-    );
-    const stream = await attach(watch, [part('w-one', '1')]);
-    stream.send('DELETED', part('w-one', '6'));
-    await enqueued('default/w', 'default/w');
-    expect(observed).toEqual(['added for w before 0', 'deleted for w before 1']);
-  });
-
-  test('finds the owners of a child that does not exist', () => {
-    expect(byName().ownersOf({ name: 'w-two', namespace: 'default' })).toEqual([
-      owners.get({ name: 'w', namespace: 'default' }),
-    ]);
-  });
-});
-
-test('a controller takes only predicates of the kinds that it owns', () => {
+test('a watch of children takes only predicates of their kind', () => {
   const isScheduled: Predicate<Pod> = ({ object }) => object.spec?.nodeName !== undefined;
-  const isReporting: OwnedKind<Deployment> = {
-    kind: Deployment,
-    predicate: ({ object }) => object.status !== undefined,
-  };
-  const reconcile: Reconcile = async () => done;
-  const add = (manager: Manager): void => {
-    const kinds = [Part, { kind: Pod, predicate: isScheduled }, isReporting] as const;
-    manager.controller(Widget, { owns: kinds, reconcile });
-    const both = { kind: Deployment, predicate: predicates.generationChanged };
-    manager.controller(Widget, { owns: [Part, both, { kind: Pod, predicate: isScheduled }], reconcile });
-    manager.controller(Widget, {
-      owns: [Part, { kind: Pod, predicate: ({ object }) => object.spec?.nodeName !== undefined }],
-      reconcile,
-    });
+  const make = (): void => {
+    owns(Widget, Pod, { predicate: isScheduled });
     // @ts-expect-error the predicate takes pods
-    manager.controller(Widget, { owns: [{ kind: Deployment, predicate: isScheduled }], reconcile });
-    // @ts-expect-error the predicate takes pods
-    manager.controller(Widget, { owns: [Pod, { kind: Deployment, predicate: isScheduled }], reconcile });
+    owns(Widget, Deployment, { predicate: isScheduled });
   };
-  expect(add).toBeInstanceOf(Function);
+  expect(make).toBeInstanceOf(Function);
 });
 
 test('a watch finds out who made a change only if the change maps to keys, and once for all of them', () => {

@@ -3,8 +3,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { Overlay } from '../../../../src/runtime/cache/overlay.ts';
-import type { OwnedKind } from '../../../../src/runtime/controller/index.ts';
-import { controllerReference, done, Manager, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import {
+  controllerReference,
+  done,
+  Manager,
+  owns,
+  type Predicate,
+  type Reconcile,
+  watches,
+} from '../../../../src/runtime/index.ts';
 import { Metrics } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -33,7 +40,7 @@ const oneWidget = { resourceVersion: '10', items: [stored('a', '1')] };
 describe('a start', () => {
   test('starts the workers only when every cache has synced', async () => {
     managed = await Managed.start();
-    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.manager.controller(Widget, { watches: [owns(Widget, Part)], reconcile: noting() });
     expect(managed.manager.readiness()).toEqual({
       ready: false,
       waitingFor: ['widgets.test.example', 'parts.test.example'],
@@ -80,7 +87,7 @@ describe('a start', () => {
 
   test('lists once a kind that two controllers watch', async () => {
     managed = await Managed.start();
-    managed.manager.controller(Widget, { name: 'first', owns: [Part], reconcile: noting() });
+    managed.manager.controller(Widget, { name: 'first', watches: [owns(Widget, Part)], reconcile: noting() });
     managed.manager.controller(Part, { name: 'second', reconcile: noting() });
     managed.run();
     await managed.sync({ [widgetsPath]: { resourceVersion: '1' }, [partsPath]: oneWidget });
@@ -109,7 +116,7 @@ describe('a start', () => {
 
   test('ends immediately and without a reconcile if the manager is stopped while a cache syncs', async () => {
     managed = await Managed.start();
-    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.manager.controller(Widget, { watches: [owns(Widget, Part)], reconcile: noting() });
     managed.run();
     await managed.sync({ [widgetsPath]: oneWidget });
     managed.abort();
@@ -441,7 +448,7 @@ describe('a controller', () => {
     managed.run();
     const streams = await managed.sync({ [widgetsPath]: oneWidget });
     await informer.synced;
-    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.manager.controller(Widget, { watches: [owns(Widget, Part)], reconcile: noting() });
     await managed.sync({ [partsPath]: { resourceVersion: '10' } });
     await reconciled('a');
     streams[widgetsPath]?.send('ADDED', stored('b', '11'));
@@ -450,8 +457,8 @@ describe('a controller', () => {
 
   test('that owns a kind with a predicate receives only the changes of children that the predicate accepts', async () => {
     managed = await Managed.start();
-    const big: OwnedKind<Part> = { kind: Part, predicate: ({ object }) => object.metadata.labels?.size === 'big' };
-    managed.manager.controller(Widget, { owns: [big], reconcile: noting() });
+    const predicate: Predicate<Part> = ({ object }) => object.metadata.labels?.size === 'big';
+    managed.manager.controller(Widget, { watches: [owns(Widget, Part, { predicate })], reconcile: noting() });
     managed.run();
     const streams = await managed.sync({ [widgetsPath]: oneWidget, [partsPath]: { resourceVersion: '10' } });
     await reconciled('a');
@@ -466,7 +473,7 @@ describe('a controller', () => {
     const gate = Promise.withResolvers<void>();
     const kept = managed.manager.informer(Widget);
     const handle = managed.manager.controller(Widget, {
-      owns: [Part],
+      watches: [owns(Widget, Part)],
       reconcile: noting(async () => {
         await gate.promise;
         return done;
@@ -550,7 +557,8 @@ describe('a controller', () => {
           () => {},
         ),
     };
-    const make = () => managed.manager.controller(Widget, { owns: [Part], watches: [refused], reconcile: noting() });
+    const make = () =>
+      managed.manager.controller(Widget, { watches: [owns(Widget, Part), refused], reconcile: noting() });
     expect(make).toThrow('refused');
     expect(heard).toHaveBeenCalledTimes(1);
     expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
@@ -562,7 +570,7 @@ describe('a controller', () => {
     const kept = managed.manager.informer(Widget);
     const before = await managed.registry.metrics();
     const addHandler = jest.spyOn(kept, 'addHandler');
-    const options = { owns: [Part], reconcile: noting() };
+    const options = { watches: [owns(Widget, Part)], reconcile: noting() };
     for (const [wrong, message] of [
       [{ resyncEveryMs: 0 }, 'resyncEveryMs must be above 0 and at most 2147483647 ms, is 0'],
       [{ retries: { retriesPerSecond: 0 } }, 'retriesPerSecond must be above 0, is 0'],
@@ -589,7 +597,7 @@ describe('a warm standby', () => {
   test('keeps its caches current, and reconciles every object when it leads', async () => {
     managed = await Managed.start();
     const leading = Promise.withResolvers<void>();
-    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.manager.controller(Widget, { watches: [owns(Widget, Part)], reconcile: noting() });
     managed.run({ leading: leading.promise });
     const items = [stored('gone', '1'), stored('stays', '2')];
     const streams = await managed.sync({

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { Overlay } from '../../../../src/runtime/cache/overlay.ts';
-import { done, type Reconcile } from '../../../../src/runtime/index.ts';
+import { done, owns, type Reconcile } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
@@ -103,7 +103,7 @@ test('the latency of an event includes the wait until the key was free', async (
     }
     return done;
   };
-  managed.manager.controller(Widget, { owns: [Part], reconcile });
+  managed.manager.controller(Widget, { watches: [owns(Widget, Part)], reconcile });
   managed.run();
   const streams = await managed.sync({
     [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] },
