@@ -28,6 +28,9 @@ import {
   withReason,
 } from './environment/pod-set-world.ts';
 
+/** The types of TypeScript lack it. */
+const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): object };
+
 beforeAll(() => setUp());
 afterAll(() => tearDown());
 
@@ -237,6 +240,23 @@ describe('a PodSet', () => {
     expect(await creations(key.namespace, 201)).toBe(0);
     await apply(key, { replicas: 1, template: { spec: { containers: [{ name: 'c', image: 'x' }] } } });
     await withReason(key, 'PodsReady');
+  });
+
+  test('with an integer in its template that the operator cannot copy exactly keeps all its pods', async () => {
+    const key = await keyNamed('large');
+    const template = (terminationGracePeriodSeconds: unknown) => ({
+      spec: { terminationGracePeriodSeconds, containers: [{ name: 'c', image: 'x' }] },
+    });
+    await apply(key, { replicas: 2, template: template(30) });
+    await withReason(key, 'PodsReady');
+    const before = namesOf(await podsIn(key.namespace));
+    // JSON.stringify would round a number.
+    await apply(key, { replicas: 3, template: template(rawJson('9007199254740993')) });
+    const { status } = await withReason(key, 'InvalidTemplate');
+    expect(findCondition(status?.conditions, 'Ready')?.message).toMatch(
+      /^spec\.template: .*spec\.terminationGracePeriodSeconds: Invalid value: 9007199254740992: /,
+    );
+    expect(namesOf(await podsIn(key.namespace))).toEqual(before);
   });
 
   test('says why a pod does not start until it starts', async () => {

@@ -35,7 +35,10 @@ const resources = Type.Optional(
   ),
 );
 
-const id = (description: string) => Type.Optional(Type.Integer({ format: 'int64', minimum: 0, description }));
+/** Kubernetes takes no larger ID. */
+const idBounds = { format: 'int64', minimum: 0, maximum: 2_147_483_647 } as const;
+
+const id = (description: string) => Type.Optional(Type.Integer({ ...idBounds, description }));
 
 const runAs = {
   runAsUser: id('The user ID of the processes.'),
@@ -68,7 +71,7 @@ const podSecurityContext = Type.Optional(
         }),
       ),
       supplementalGroups: Type.Optional(
-        Type.Array(Type.Integer({ format: 'int64', minimum: 0 }), {
+        Type.Array(Type.Integer(idBounds), {
           maxItems: 1024,
           description: 'Additional group IDs of the processes.',
           'x-kubernetes-list-type': 'atomic',

@@ -1,3 +1,4 @@
+import { mayBeRounded } from '../client/inexact-integer.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getOwn, isObject, type JsonObject } from './json.ts';
 import { equalQuantities } from './quantity.ts';
@@ -24,6 +25,7 @@ export interface Difference {
  * - Lists are compared by merge key or as sets, in the desired order. An atomic list must have exactly the desired items,
  *   and everything in it is atomic too.
  * - Quantities are compared by value. An int-or-string is not: the API server distinguishes 80 from "80".
+ * - An integer that may have been rounded equals none: the client refuses to send it, which the owner can report.
  * - undefined and null mean "not desired". A desired false, 0, '', empty list or empty map matches an absent field if the
  *   server does not store such a value.
  */
@@ -37,7 +39,8 @@ const none: readonly Difference[] = [];
 type Differences = Difference[] | undefined;
 
 function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: boolean): Differences {
-  if (desired === stored || isAbsent(desired)) return undefined;
+  if (desired === stored) return typeof desired === 'number' && mayBeRounded(desired) ? mismatch(stored) : undefined;
+  if (isAbsent(desired)) return undefined;
   const resolved = resolve(schema);
   switch (resolved.type) {
     case 'scalar':

@@ -202,6 +202,9 @@ export interface RequestScope {
  * Every method throws {@link ApiError} if the server responds with an error. Without a response it throws the connection's error
  * (NoResponseError for `createClient`). If the key does not fit the kind's scope, it throws a TypeError before it sends anything. Each
  * implementation documents which requests it retries.
+ *
+ * JavaScript reads integers beyond 2^53 inexactly. A write that has one is not sent: it throws an ApiError that `isRefusal` recognizes and whose
+ * cause names the field.
  */
 export interface Client {
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T>;

@@ -30,6 +30,7 @@ import type {
   WatchOptions,
 } from './client.ts';
 import type { Gate } from './gate.ts';
+import { requireExactIntegers } from './inexact-integer.ts';
 import { parseBody } from './parse-body.ts';
 import { collectionPath, creationPath, objectPath } from './resource-path.ts';
 import { splitLines } from './split-lines.ts';
@@ -330,7 +331,8 @@ export class HttpClient implements Client {
     return this.#write<T>({ ...request, isDryRun: dryRun, body }, httpRequest);
   }
 
-  #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {
+  async #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {
+    requireExactIntegers(`${httpRequest.method} ${httpRequest.path}`, httpRequest.body);
     return this.#request(request, { query: this.#managerQuery, ...httpRequest }, (response) => response as T);
   }
 

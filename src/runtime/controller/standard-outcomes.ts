@@ -1,4 +1,5 @@
 import type { ApiError } from '../client/index.ts';
+import { isInexactInteger } from '../client/inexact-integer.ts';
 import type { Kind, KubeObject } from '../kind/index.ts';
 import { belongsToPredecessor } from './children.ts';
 import type { Outcome } from './outcome.ts';
@@ -39,10 +40,11 @@ export const replacingOutcome = (
 });
 
 /** The outcome of a refusal by the API server. Its message quotes the server, and names the request, whose path names the object. */
-export const refusedOutcome = ({
-  request,
-  serverMessage,
-}: ApiError): Pick<Outcome<'Refused'>, 'reason' | 'message'> => ({
-  reason: 'Refused',
-  message: `the API server refuses ${request}: ${serverMessage}; the operator retries at least once a minute`,
-});
+export function refusedOutcome(refusal: ApiError): Pick<Outcome<'Refused'>, 'reason' | 'message'> {
+  const { request, serverMessage } = refusal;
+  const refuses = isInexactInteger(refusal) ? 'the operator does not send' : 'the API server refuses';
+  return {
+    reason: 'Refused',
+    message: `${refuses} ${request}: ${serverMessage}; the operator retries at least once a minute`,
+  };
+}

@@ -39,7 +39,7 @@ export const maxTimeLength = 64;
  * Returns a copy of the conditions with one condition set. Conditions of other types keep their content and their
  * position. `lastTransitionTime` changes only with `status`, so setting an equal condition returns an equal list. A message
  * longer than the API's limit is truncated. Others that exceed a bound, and the last of more than {@link maxConditions}, are dropped: they
- * were stored under an older CustomResourceDefinition, and the API server would refuse the list.
+ * were stored under an older CustomResourceDefinition, and the API server would refuse the list. So is one whose generation JSON.parse rounds.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -60,7 +60,8 @@ export function setCondition(
 const withRoom = (others: readonly Condition[]): readonly Condition[] =>
   others.filter(isWithinBounds).slice(0, maxConditions - 1);
 
-const isWithinBounds = ({ type, reason, message, lastTransitionTime }: Condition): boolean =>
+const isWithinBounds = ({ type, reason, message, lastTransitionTime, observedGeneration = 0 }: Condition): boolean =>
+  Number.isSafeInteger(observedGeneration) &&
   isAtMost(maxTypeLength, type) &&
   isAtMost(maxReasonLength, reason) &&
   isAtMost(maxMessageLength, message) &&

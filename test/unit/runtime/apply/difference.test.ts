@@ -15,6 +15,14 @@ test('a key with a bracket cannot be mistaken for more of the path', () => {
   expect(paths).toEqual(['[a%5D.b]', '[a%5Bb]', '[a%255Db]', '[plain/key-1.x]']);
 });
 
+test('an integer that may have been rounded equals none', () => {
+  const rounded: unknown = JSON.parse('9007199254740993');
+  expect(differencesOf({ size: rounded }, { size: 2 ** 53 }, { type: 'schemaless' })).toMatchObject([
+    { path: '[size]' },
+  ]);
+  expect(differencesOf({ size: 2 ** 53 - 1 }, { size: 2 ** 53 - 1 }, { type: 'schemaless' })).toEqual([]);
+});
+
 const Shop = defineKind({
   group: 'test.example',
   version: 'v1',

@@ -89,6 +89,12 @@ describe('setCondition', () => {
     ]);
   });
 
+  test('drops another condition whose generation may have been rounded', () => {
+    expect(setCondition([{ ...foreign, observedGeneration: 2 ** 53 }, ready], ready, now)).toEqual([ready]);
+    const largest = { ...foreign, observedGeneration: 2 ** 53 - 1 };
+    expect(setCondition([largest, ready], ready, now)).toEqual([largest, ready]);
+  });
+
   test('does not modify the given list', () => {
     const given = Object.freeze([Object.freeze({ ...ready })]);
     setCondition(given, { ...ready, status: 'True' }, now);
