@@ -128,7 +128,8 @@ function spawn({ name, command, environment }: Operator, access: Access, more: R
       HOME: `${HOME}/nonexistent`,
       NUM_WORKERS: String(workers),
       ...('kubeconfig' in access
-        ? { KUBECONFIG: access.kubeconfig }
+        ? // Ours takes no Lease, like the others.
+          { KUBECONFIG: access.kubeconfig, SCOPE_CHECK: 'false' }
         : { KUBERNETES_SERVICE_HOST: access.host, KUBERNETES_SERVICE_PORT: access.port, ...leaseOf(name) }),
       ...environment,
       ...more,

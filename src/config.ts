@@ -18,6 +18,8 @@ import { type ControllerName, controllerNames, kindEntries } from './kinds.ts';
 export interface Config {
   /** NAMESPACE: the operator's own namespace. */
   readonly namespace: string;
+  /** SCOPE_CHECK: whether to wait while another operator watches the same namespaces. */
+  readonly scopeCheck: boolean;
   /** WATCH_NAMESPACES: the namespaces whose objects are reconciled. Absent: all. */
   readonly watchNamespaces: readonly string[] | undefined;
   /** CONTROLLERS: the enabled controllers. */
@@ -253,6 +255,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
+      SCOPE_CHECK: boolean({ default: true }),
       CONTROLLERS: controllerList({ default: controllersByDefault }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
       RESYNC_SECONDS: seconds({ default: 600 }),
@@ -322,6 +325,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   return {
     namespace: values.NAMESPACE,
     watchNamespaces: values.WATCH_NAMESPACES,
+    scopeCheck: values.SCOPE_CHECK,
     controllers: values.CONTROLLERS,
     numWorkers: values.NUM_WORKERS,
     resyncSeconds: values.RESYNC_SECONDS,

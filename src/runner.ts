@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers, disabledKinds } from './operator.ts';
 import { isInCluster } from './runtime/client/index.ts';
@@ -72,7 +72,8 @@ function collectGarbage(): void {
 
 /**
  * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica contends too: an old
- * pod and a new one may overlap, for example while high availability is switched on or off.
+ * pod and a new one may overlap, for example while high availability is switched on or off. A process that a person starts holds a Lease
+ * for the check of its scope.
  *
  * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */
@@ -81,17 +82,38 @@ export function leaderElectionOf(
   environment: NodeJS.ProcessEnv,
   log: Logger,
 ): LeaderElectionOptions | undefined {
-  const { namespace, kubeconfig, ha } = config;
+  const { namespace, kubeconfig, ha, scopeCheck, watchNamespaces: namespaces = 'all' } = config;
   const timings = timingsOf(config);
-  if (!ha.enabled && (kubeconfig !== undefined || !isInCluster(environment))) return undefined;
+  const isByHand = kubeconfig !== undefined || !isInCluster(environment);
+  // With a uuid, so that replicas that share a node ID by mistake still have different identities.
+  const identity = `${ha.nodeId}_${randomUUID()}`;
+  const scope = scopeCheck && { scope: { namespaces, lookIn: isByHand ? 'allNamespaces' : 'ownNamespace' } as const };
+  if (isByHand && !ha.enabled) {
+    return scope
+      ? { lease: { namespace, name: leaseByHand(config) }, identity, timings: timingsByHand, ...scope }
+      : undefined;
+  }
   return {
     lease: { namespace, name: ha.leaseLockName },
-    // With a uuid, so that replicas that share a node ID by mistake still have different identities.
-    identity: `${ha.nodeId}_${randomUUID()}`,
+    identity,
     timings,
     warmStandby: ha.enabled && ha.warmStandby,
     ...crashDetectionOf(config, log),
+    ...scope,
   };
+}
+
+/** Long, because nobody restarts such a process when it has lost its Lease during an outage of the API server. */
+const timingsByHand: LeaseTimings = { leaseDurationSeconds: 60, renewDeadlineSeconds: 45, retryPeriodSeconds: 5 };
+
+/** Another name than a release's, in whose election the process must not take part. Two processes may watch different namespaces. */
+function leaseByHand({ watchNamespaces }: Config): string {
+  if (watchNamespaces === undefined) return 'echoperator-by-hand';
+  const hash = createHash('sha256')
+    .update([...watchNamespaces].sort().join())
+    .digest('hex')
+    .slice(0, 10);
+  return `echoperator-by-hand-${hash}`;
 }
 
 /** The annotation of the Lease in which a leader describes its container. */

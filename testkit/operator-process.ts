@@ -56,6 +56,8 @@ export class OperatorProcess {
       LOG_LEVEL: 'info',
       NUM_WORKERS: '8',
       CONTROLLERS: selfContainedControllers.join(','),
+      // A test may start two, or kill one and start another at once.
+      SCOPE_CHECK: 'false',
       ...settings,
     };
     const child = operatorCommand([], environment, programs);

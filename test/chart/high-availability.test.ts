@@ -62,7 +62,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
   });
 
   it.each([true, false])(
-    'with ha.enabled=%s permits only its own Lease, and reading pods, in its own namespace',
+    'with ha.enabled=%s permits writing only its own Lease, and reading others and pods, in its own namespace',
     async (enabled) => {
       const rendering = await render({ enabled });
       const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
@@ -75,6 +75,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
           verbs: ['get', 'list', 'watch', 'update', 'patch'],
         },
         { ...leases, verbs: ['create'] },
+        { ...leases, verbs: ['list'] },
         { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch'] },
       ]);
       expect(rendering.one('RoleBinding')).toMatchObject({

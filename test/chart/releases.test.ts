@@ -238,21 +238,23 @@ describe('the permissions of the operator', () => {
       expect(await allowed(verbs, other, jobs)).toEqual([]);
     }
     expect(await allowed(verbs, first, lease)).toEqual([...watched, 'create', 'update', 'patch']);
-    expect(await allowed(verbs, first, ['coordination.k8s.io', 'leases', 'another'])).toEqual(['create']);
+    expect(await allowed(verbs, first, ['coordination.k8s.io', 'leases', 'another'])).toEqual(['list', 'create']);
     expect(await allowed(verbs, first, pods)).toEqual(watched);
     expect(await allowed(verbs, second, lease)).toEqual([]);
     expect(await allowed(verbs, third, pods)).toEqual([]);
   });
 
-  test('let it list its own Lease by name, and no other Lease', async () => {
+  test('let it watch its own Lease by name and no other Lease, and list those of its namespace alone', async () => {
     await upgrade(await helmOf('helm4'), { namespace: first });
     const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
     const list = (...selector: readonly string[]) =>
-      execa(kubectl, ['get', 'leases', `--as=${user()}`, `--namespace=${first}`, ...selector], {
+      execa(kubectl, ['get', 'leases', `--as=${user()}`, ...selector], {
         env: { KUBECONFIG: cluster.kubeconfig },
         reject: false,
       });
-    expect((await list('--field-selector=metadata.name=demo-echoperator')).stderr).toContain('No resources found');
-    expect((await list()).stderr).toContain('Forbidden');
+    const own = `--namespace=${first}`;
+    expect((await list(own, '--field-selector=metadata.name=demo-echoperator')).stderr).toContain('No resources found');
+    expect((await list(own)).stderr).toContain('No resources found');
+    expect((await list('--all-namespaces')).stderr).toContain('Forbidden');
   });
 });

@@ -1,7 +1,10 @@
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-
+import { stringify } from 'yaml';
 import { kindsWithFinalizer } from '../../src/operator.ts';
-import { Helm, helmNames } from './helm.ts';
+import { chart, Helm, helmNames } from './helm.ts';
 import type { Rendering } from './rendering.ts';
 
 const scope = 'demo-echoperator.operators';
@@ -88,5 +91,36 @@ describe.each(helmNames)('scope.namespaced, by %s', (name) => {
     expect(
       unchecked.one('Role', scope).rules?.filter(({ verbs }) => verbs.length === 1 && verbs[0] === 'list'),
     ).toEqual([]);
+  });
+});
+
+describe.each(helmNames)('two copies below one parent chart, by %s', (name) => {
+  // Helm cannot tell that they watch the same namespace: they are one release, of which a copy sees only its own values.
+  it('have operators that see each other', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'parent-'));
+    try {
+      await cp(chart, join(folder, 'charts', 'echoperator'), { recursive: true });
+      await mkdir(join(folder, 'templates'));
+      const aliases = ['blue', 'green'];
+      const dependencies = aliases.map((alias) => ({ name: 'echoperator', version: '*', repository: '', alias }));
+      await writeFile(
+        join(folder, 'Chart.yaml'),
+        stringify({ apiVersion: 'v2', name: 'parent', version: '1.0.0', dependencies }),
+      );
+      const values = Object.fromEntries(aliases.map((alias) => [alias, { watchNamespaces: ['team-a'] }]));
+      const rendering = await (await Helm.find(name, folder)).render({ values });
+      const operators = rendering.all('ConfigMap').filter(({ data }) => data?.HA_LEASE_LOCK_NAME !== undefined);
+      expect(operators.map(({ data }) => [data?.HA_LEASE_LOCK_NAME, data?.WATCH_NAMESPACES])).toEqual([
+        ['demo-blue', 'team-a'],
+        ['demo-green', 'team-a'],
+      ]);
+      for (const { metadata, data } of operators) {
+        expect(metadata?.namespace).toBe('operators');
+        const { rules } = rendering.one('Role', `${data?.HA_LEASE_LOCK_NAME}-leader-election`);
+        expect(rules).toContainEqual({ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['list'] });
+      }
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });

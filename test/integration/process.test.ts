@@ -90,35 +90,42 @@ test('METRICS_ENABLED=false disables the metrics but not the probes', async () =
   await operator.stop();
 });
 
-test('without an API server the process is alive, not ready, and says what it waits for', async () => {
-  // Discard's port: nothing listens there.
-  const kubeconfig = JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Config',
-    clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:9' } }],
-    users: [{ name: 'u', user: {} }],
-    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-    'current-context': 'x',
-  });
-  const folder = await mkdtemp(join(tmpdir(), 'echoperator-no-server-'));
-  await writeFile(join(folder, 'config'), kubeconfig);
-  const [healthPort] = await freePorts();
-  const child = operatorCommand([], {
-    KUBECONFIG: join(folder, 'config'),
-    HEALTH_PORT: String(healthPort),
-    METRICS_ENABLED: 'false',
-    LOG_LEVEL: 'error',
-  });
-  try {
-    const text = await eventually('/readyz answers', async () => {
-      const response = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
-      return response.status === 503 && response.text();
+test.each([
+  ['true', 'waiting to know who holds the lease default/echoperator-by-hand'],
+  ['false', 'waiting for the cache of echos.mmontes.io, jobs.batch'],
+])(
+  'without an API server the process is alive, not ready, and says what it waits for (SCOPE_CHECK=%s)',
+  async (SCOPE_CHECK, waits) => {
+    // Discard's port: nothing listens there.
+    const kubeconfig = JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:9' } }],
+      users: [{ name: 'u', user: {} }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
     });
-    expect(text).toContain('waiting for the cache of echos.mmontes.io, jobs.batch');
-    expect((await fetch(`http://127.0.0.1:${healthPort}/healthz`)).status).toBe(200);
-  } finally {
-    child.kill('SIGTERM');
-    expect((await child).exitCode).toBe(0);
-    await rm(folder, { recursive: true });
-  }
-});
+    const folder = await mkdtemp(join(tmpdir(), 'echoperator-no-server-'));
+    await writeFile(join(folder, 'config'), kubeconfig);
+    const [healthPort] = await freePorts();
+    const child = operatorCommand([], {
+      KUBECONFIG: join(folder, 'config'),
+      HEALTH_PORT: String(healthPort),
+      METRICS_ENABLED: 'false',
+      LOG_LEVEL: 'error',
+      SCOPE_CHECK,
+    });
+    try {
+      const text = await eventually('/readyz answers', async () => {
+        const response = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+        return response.status === 503 && response.text();
+      });
+      expect(text).toContain(waits);
+      expect((await fetch(`http://127.0.0.1:${healthPort}/healthz`)).status).toBe(200);
+    } finally {
+      child.kill('SIGTERM');
+      expect((await child).exitCode).toBe(0);
+      await rm(folder, { recursive: true });
+    }
+  },
+);

@@ -6,6 +6,7 @@ import { controllerNames } from '../../src/kinds.ts';
 const defaults: Config = {
   namespace: 'default',
   watchNamespaces: undefined,
+  scopeCheck: true,
   controllers: ['echo', 'scheduledEcho'],
   numWorkers: 4,
   resyncSeconds: 600,
@@ -87,6 +88,7 @@ const defaults: Config = {
 const full = {
   NAMESPACE: 'echo-system',
   WATCH_NAMESPACES: ' team-a, team-b ,c',
+  SCOPE_CHECK: 'false',
   CONTROLLERS: 'podSet, echo',
   NUM_WORKERS: '8',
   RESYNC_SECONDS: '90.5',
@@ -147,6 +149,7 @@ test('every variable is read', () => {
   expect(readConfig(full)).toEqual({
     namespace: 'echo-system',
     watchNamespaces: ['team-a', 'team-b', 'c'],
+    scopeCheck: false,
     controllers: ['echo', 'podSet'],
     numWorkers: 8,
     resyncSeconds: 90.5,
@@ -270,6 +273,7 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['NUM_WORKERS', 'four', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '1e2', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '-1', 'a whole number from 1 to 1000'],
+    ['SCOPE_CHECK', 'no', boolean],
     ['HA_ENABLED', 'yes', boolean],
     ['HA_NODE_ID', '   ', notEmpty],
     ['HA_LEASE_LOCK_NAME', 'a_b', subdomain],

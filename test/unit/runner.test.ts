@@ -31,8 +31,31 @@ describe('leader election', () => {
   test.each([
     ['outside a cluster', {}],
     ['with a kubeconfig, also in a cluster', { ...pod, KUBECONFIG: '/home/jane/.kube/config' }],
-  ])('is off for a single process %s', (_, where) => {
-    expect(electionIn({ ...own, ...where })).toBeUndefined();
+  ])('is for a single process %s only for the check of its scope', (_, where) => {
+    expect(electionIn({ ...own, ...where })).toMatchObject({
+      lease: { namespace: 'echo-system', name: 'echoperator-by-hand' },
+      timings: { leaseDurationSeconds: 60 },
+    });
+    expect(electionIn({ ...own, ...where, SCOPE_CHECK: 'false' })).toBeUndefined();
+  });
+
+  test('of single processes is one for each set of namespaces', () => {
+    const nameFor = (namespaces: string) => electionIn({ ...own, WATCH_NAMESPACES: namespaces })?.lease.name;
+    expect(nameFor('a,b')).toMatch(/^echoperator-by-hand-[0-9a-f]{10}$/);
+    expect(nameFor('b,a')).toBe(nameFor('a,b'));
+    expect(nameFor('a')).not.toBe(nameFor('a,b'));
+  });
+
+  test.each([
+    ['in a cluster looks for others in its own namespace', pod, 'ownNamespace'],
+    ['outside a cluster looks for others everywhere', { KUBECONFIG: '/home/jane/.kube/config' }, 'allNamespaces'],
+  ] as const)('%s', (_, where, lookIn) => {
+    const scopeIn = (settings: object) => electionIn({ ...own, ...where, ...settings })?.scope;
+    for (const HA_ENABLED of ['true', 'false']) {
+      expect(scopeIn({ HA_ENABLED })).toEqual({ namespaces: 'all', lookIn });
+      expect(scopeIn({ HA_ENABLED, WATCH_NAMESPACES: 'a' })).toEqual({ namespaces: ['a'], lookIn });
+      expect(scopeIn({ HA_ENABLED, SCOPE_CHECK: 'false' })).toBeUndefined();
+    }
   });
 
   test('has crash detection if the process knows its own pod and container', () => {

@@ -19,6 +19,10 @@ const configTemplate = 'charts/echoperator/templates/_config.tpl';
 /** Variables that the chart's values do not document: their source in the chart and their meaning. */
 const withoutValue: Readonly<Record<string, readonly [chartValue: string, meaning: string]>> = {
   NAMESPACE: ["the release's namespace", "The operator's own namespace, with its Lease."],
+  SCOPE_CHECK: [
+    'none: `true`',
+    'Whether the operator waits while [another one](high-availability.md#two-operators) watches one of its namespaces.',
+  ],
   CONTROLLERS: [
     'those with `controllers.NAME.enabled`',
     'The controllers that run. The objects of the other kinds report `ControllerDisabled`.',

@@ -12,6 +12,16 @@ export class LeadershipLostError extends GateClosedError {
   }
 }
 
+/** Another operator works in the same namespaces, so this one must not. */
+export class ScopeTakenError extends Error {
+  override readonly name = 'ScopeTakenError';
+
+  /** @param conflict which operator works where. */
+  constructor(conflict: string) {
+    super(`two operators must not watch the same namespace: ${conflict}`);
+  }
+}
+
 /**
  * A request that only the leader may send, in a process that does not lead yet or has stopped leading. It was not sent.
  */

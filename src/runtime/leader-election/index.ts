@@ -7,6 +7,8 @@
  * errors, to detect a crashed leader before its Lease expires, or to use a `LeaderElector` without an operator.
  */
 export { type CrashDetector, PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/index.ts';
-export { LeadershipLostError, NotLeadingError } from './errors.ts';
+export { LeadershipLostError, NotLeadingError, ScopeTakenError } from './errors.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
+export type { LeaseMetadata } from './lease.ts';
+export type { OperatorScope } from './scope-check.ts';
 export { type LeaseTimings, validateTimings } from './timings.ts';

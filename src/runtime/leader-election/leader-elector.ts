@@ -5,6 +5,7 @@ import type { FenceClosingReason, LeaderObserver, Logger, TakeoverReason } from 
 import type { CrashDetector } from './crash-detection/index.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
+import type { LeaseMetadata } from './lease.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { Standby } from './standby.ts';
 import { addJitter, defaultTimings, type LeaseTimings, validateTimings } from './timings.ts';
@@ -30,6 +31,8 @@ export interface LeaderElectorOptions {
    * Detects that a leader has crashed before its Lease expires. Default: none, so that standbys wait until it expires.
    */
   readonly crashDetector?: CrashDetector | undefined;
+  /** Labels and annotations that the holder sets on the Lease. Default: none. */
+  readonly metadata?: LeaseMetadata | undefined;
   /** Called with the identity of each new leader, including this candidate. If it throws, the error is logged. */
   readonly onNewLeader?: (identity: string) => void;
 }
@@ -84,6 +87,7 @@ export class LeaderElector {
       ...shared,
       fence: this.#fence,
       descriptionAnnotation: crashDetector?.annotation,
+      metadata: options.metadata,
     });
     this.#standby = new Standby({
       ...shared,

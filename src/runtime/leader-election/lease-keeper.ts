@@ -7,7 +7,14 @@ import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
 import type { Fence } from './fence.ts';
 import { currentInstant, type Instant } from './instant.ts';
-import { buildClaimedLease, buildNewLease, buildReleasedLease, holderOf, type LeaseClaim } from './lease.ts';
+import {
+  buildClaimedLease,
+  buildNewLease,
+  buildReleasedLease,
+  holderOf,
+  type LeaseClaim,
+  type LeaseMetadata,
+} from './lease.ts';
 import { type LeaseTimings, publishedDurationSeconds } from './timings.ts';
 
 /** The timeout of a release: the kubelet and the next leader wait for this process to exit. */
@@ -22,6 +29,8 @@ export interface LeaseKeeperOptions {
   readonly fence: Fence;
   /** The annotation in which a holder describes its process. Undefined: it does not. */
   readonly descriptionAnnotation: string | undefined;
+  /** Default: none. */
+  readonly metadata?: LeaseMetadata | undefined;
   readonly log: Logger;
 }
 
@@ -168,13 +177,17 @@ export class LeaseKeeper {
   }
 
   #claim(at: Instant): LeaseClaim {
-    const { identity, timings, descriptionAnnotation } = this.#options;
+    const { identity, timings, descriptionAnnotation, metadata } = this.#options;
     return {
+      labels: metadata?.labels,
       holderIdentity: identity,
       leaseDurationSeconds: publishedDurationSeconds(timings),
       renewTime: this.#renewTime(at),
-      // Removes the description of the holder before us until we publish our own.
-      ...(descriptionAnnotation !== undefined && { annotations: { [descriptionAnnotation]: this.#description } }),
+      annotations: {
+        ...metadata?.annotations,
+        // Removes the description of the holder before us until we publish our own.
+        ...(descriptionAnnotation !== undefined && { [descriptionAnnotation]: this.#description }),
+      },
     };
   }
 

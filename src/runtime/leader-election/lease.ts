@@ -10,8 +10,16 @@ export interface LeaseClaim {
   readonly leaseDurationSeconds: number;
   /** Default: the wall clock. */
   readonly renewTime?: Date;
+  /** Labels to set. Others stay. */
+  readonly labels?: LeaseMetadata['labels'] | undefined;
   /** Annotations to set; undefined removes one. Others stay. */
   readonly annotations?: Readonly<Record<string, string | undefined>>;
+}
+
+/** What every claim of a candidate sets on the Lease. */
+export interface LeaseMetadata {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
 }
 
 /** The holder's identity; undefined if nobody holds the Lease. */
@@ -37,7 +45,11 @@ export function isSameClaim(one: Lease, other: Lease): boolean {
 export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim, last?: Lease): Manifest<Lease> {
   const now = microTime(claim.renewTime ?? new Date());
   return {
-    metadata: { ...key, annotations: mergeAnnotations({}, claim.annotations) },
+    metadata: {
+      ...key,
+      ...(claim.labels !== undefined && { labels: claim.labels }),
+      annotations: mergeAnnotations({}, claim.annotations),
+    },
     spec: {
       holderIdentity: claim.holderIdentity,
       leaseDurationSeconds: claim.leaseDurationSeconds,
@@ -57,7 +69,8 @@ export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { metadata, spec } = lease;
   const now = microTime(claim.renewTime ?? new Date());
   const isHeld = spec?.holderIdentity === holderIdentity;
-  const { name, namespace, uid, resourceVersion, creationTimestamp, labels, ownerReferences, finalizers } = metadata;
+  const { name, namespace, uid, resourceVersion, creationTimestamp, ownerReferences, finalizers } = metadata;
+  const labels = claim.labels === undefined ? metadata.labels : { ...metadata.labels, ...claim.labels };
   return {
     // Without managedFields, which would multiply the size of the request.
     metadata: {

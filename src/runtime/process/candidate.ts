@@ -4,7 +4,14 @@ import { HttpClient } from '../client/http-client.ts';
 import type { Client, Connection, RequestObserver } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import { type CrashDetector, LeaderElector, LeadershipLostError, type LeaseTimings } from '../leader-election/index.ts';
+import {
+  type CrashDetector,
+  LeaderElector,
+  LeadershipLostError,
+  type LeaseTimings,
+  type OperatorScope,
+} from '../leader-election/index.ts';
+import { ScopeCheck } from '../leader-election/scope-check.ts';
 import type { Manager, Readiness } from '../manager/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 
@@ -26,6 +33,10 @@ export interface LeaderElectionOptions {
    * expires.
    */
   readonly crashDetector?: (client: Client) => CrashDetector;
+  /**
+   * Keeps two operators of one name from working in the same namespaces: this one contends only while no other does. Default: no check.
+   */
+  readonly scope?: OperatorScope;
 }
 
 /** Who leads, as far as this process has observed. */
@@ -63,6 +74,7 @@ export class Candidate {
   readonly #lease: Required<ObjectKey>;
   readonly #transport: Transport;
   readonly #isWarm: boolean;
+  readonly #scope: ScopeCheck | undefined;
   readonly #log: Logger;
   /** The last observed leader, which may be this process. */
   #leader: { readonly identity: string; readonly since: Date } | undefined;
@@ -78,6 +90,7 @@ export class Candidate {
     // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in client-go.
     this.#transport = new Transport(connection, { userAgent: `${userAgent}/leader-election`, observe });
     const client = new HttpClient(this.#transport, name);
+    this.#scope = options.scope && new ScopeCheck({ ...options.scope, client, lease, name, log });
     this.elector = new LeaderElector({
       client,
       lease,
@@ -86,6 +99,7 @@ export class Candidate {
       crashDetector: crashDetector?.(client),
       observer,
       log,
+      metadata: this.#scope?.metadata,
       onNewLeader: (leader) => {
         this.#leader = { identity: leader, since: new Date() };
       },
@@ -106,16 +120,19 @@ export class Candidate {
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
     if (this.#state === 'stopping') return { ready: false, waitingFor: [] };
+    const conflict = this.#scope?.conflict;
+    if (conflict !== undefined) return { ready: false, waitingFor: [], conflict };
     if (this.#leader === undefined || !this.elector.isLeaseAlive)
       return { ready: false, waitingFor: [], lease: `${namespace}/${name}` };
     return this.#isWarm || this.#state === 'leading' ? manager.readiness() : { ready: true, waitingFor: [] };
   }
 
   /**
-   * Contends for the Lease and works while it leads. Resolves when the work has ended and the Lease is released, or when
+   * Waits until no other operator works in the same namespaces, contends for the Lease, and works while it leads. Resolves when the work has ended and the Lease is released, or when
    * the signal aborts before it leads.
    *
-   * @throws LeadershipLostError as soon as the Lease is lost, while reconciles may still run; the errors of the work.
+   * @throws LeadershipLostError as soon as the Lease is lost, ScopeTakenError as soon as another operator works in the same namespaces,
+   *   while reconciles may still run; the errors of the work.
    */
   async run(signal: AbortSignal, work: LeaderWork): Promise<void> {
     this.#state = 'contending';
@@ -125,6 +142,8 @@ export class Candidate {
     signal.addEventListener('abort', setStopping, { once: true });
     if (signal.aborted) setStopping();
     try {
+      await this.#scope?.waitUntilFree(signal);
+      if (signal.aborted) return;
       await (this.#isWarm ? this.#runWarm(signal, work) : this.#runCold(signal, work));
     } catch (error) {
       if (error instanceof LeadershipLostError) {
@@ -140,11 +159,13 @@ export class Candidate {
   }
 
   async #runCold(signal: AbortSignal, { manager, finish }: LeaderWork): Promise<void> {
-    await this.elector.run(signal, async (stop) => {
-      this.#setLeading();
-      await manager.run(stop);
-      await finish();
-    });
+    await this.elector.run(signal, (stop) =>
+      this.#whileScopeIsFree(stop, async () => {
+        this.#setLeading();
+        await manager.run(stop);
+        await finish();
+      }),
+    );
   }
 
   async #runWarm(signal: AbortSignal, { manager, finish }: LeaderWork): Promise<void> {
@@ -155,16 +176,34 @@ export class Candidate {
     // If the manager of a standby fails, stop contending.
     running.catch(() => stop.abort());
     try {
-      await this.elector.run(stopSignal, async () => {
-        this.#setLeading();
-        leading.resolve();
-        await running;
-        await finish();
-      });
+      await this.elector.run(stopSignal, (leaderStop) =>
+        this.#whileScopeIsFree(leaderStop, async () => {
+          this.#setLeading();
+          leading.resolve();
+          await running;
+          await finish();
+        }),
+      );
     } finally {
       stop.abort();
     }
     await running;
+  }
+
+  /** Works unless another operator does. As the Lease is held by now, one that begins later sees it. */
+  async #whileScopeIsFree(stop: AbortSignal, work: () => Promise<void>): Promise<void> {
+    const scope = this.#scope;
+    if (scope === undefined) return work();
+    await scope.requireFree(stop);
+    const ended = new AbortController();
+    const taken = Promise.withResolvers<never>();
+    const watching = scope.watch(AbortSignal.any([stop, ended.signal])).catch(taken.reject);
+    try {
+      await Promise.race([work(), taken.promise]);
+    } finally {
+      ended.abort();
+      await watching;
+    }
   }
 
   #setLeading(): void {

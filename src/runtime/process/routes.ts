@@ -25,7 +25,8 @@ export function probeRoutes(
   };
 }
 
-function reasonOf({ waitingFor, lease }: Readiness): string {
+function reasonOf({ waitingFor, lease, conflict }: Readiness): string {
+  if (conflict !== undefined) return `waiting: ${conflict}`;
   if (lease !== undefined) return `waiting to know who holds the lease ${lease}`;
   return waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;
 }

@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { podNamespace } from '../client/in-cluster.ts';
 import { ConnectionError } from '../client/index.ts';
 import type { AddOptions, DefinedController } from '../controller/define-controller.ts';
-import { LeadershipLostError } from '../leader-election/index.ts';
+import { LeadershipLostError, ScopeTakenError } from '../leader-election/index.ts';
 import { type HttpServer, type Logger, printableLines, type Route, serve } from '../observability/index.ts';
 import type { LeaderElectionOptions } from './candidate.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
@@ -43,7 +43,7 @@ export interface RunOptions
  * signals of the process and sets its exit code, with one line on stderr:
  *
  * - 2 if no API server is configured, or a port is in use;
- * - 1 if it loses its Lease. The process then exits at once, even if reconciles still run.
+ * - 1 if it loses its Lease, or another operator works in its scope. The process then exits at once, even if reconciles still run.
  *
  * For other behaviour use {@link connectOperator}.
  *
@@ -79,7 +79,7 @@ async function run(
   process: OperatorProcess,
   options: RunOptions & Pick<ConnectOptions, 'log'>,
   setUp: (operator: Operator) => void | Promise<void>,
-  exit: (error: LeadershipLostError) => void,
+  exit: (error: LeadershipLostError | ScopeTakenError) => void,
 ): Promise<void> {
   const { controllers = [], explain, log } = options;
   const leaderElection = await electionOf(options.leaderElection, process.env);
@@ -101,7 +101,7 @@ async function run(
     await operator.run(terminationSignal(process, log));
     log.info({}, 'operator has stopped');
   } catch (error) {
-    if (!(error instanceof LeadershipLostError)) throw error;
+    if (!(error instanceof LeadershipLostError || error instanceof ScopeTakenError)) throw error;
     exit(error);
   } finally {
     await Promise.all(closers.map((close) => close()));

@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { done, type Operator } from '../../../../src/runtime/index.ts';
-import { connectOperator } from '../../../../src/runtime/process/index.ts';
+import { connectOperator, type LeaderElectionOptions, probeRoutes } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -24,9 +24,12 @@ afterEach(async () => {
 });
 
 /** One that notes which Widgets it reconciles. */
-async function start(warmStandby: boolean): Promise<{ operator: Operator; reconciled: readonly string[] }> {
+async function start(
+  warmStandby: boolean,
+  more: Pick<LeaderElectionOptions, 'scope'> = {},
+): Promise<{ operator: Operator; reconciled: readonly string[] }> {
   const { connection } = server;
-  const leaderElection = { lease: electionLease, identity: 'me_1', timings: slowTimings, warmStandby };
+  const leaderElection = { lease: electionLease, identity: 'me_1', timings: slowTimings, warmStandby, ...more };
   const operator = await connectOperator({ name: 'greeter', environment: {}, log, connection, leaderElection });
   const reconciled: string[] = [];
   operator.manager.controller(Widget, {
@@ -145,4 +148,46 @@ test('a warm standby stops when its signal aborts', async () => {
   stop.abort();
   await running;
   expect(reconciled).toEqual([]);
+});
+
+describe.each([false, true])('an operator with a scope (warm standby: %p)', (warmStandby) => {
+  const scope = { namespaces: 'all', lookIn: 'ownNamespace' } as const;
+  const mark = { labels: { 'greeter/scope': '' }, annotations: { 'greeter/watches': '"all"' } };
+  const other = {
+    ...heldBy('other_1', '5'),
+    metadata: { ...heldBy('other_1', '5').metadata, ...mark, name: 'other', uid: 'other' },
+  };
+  const conflict = 'other_1 works in all namespaces (lease ns/other)';
+
+  test('waits while another one works, before it contends or lists anything', async () => {
+    const { operator } = await start(warmStandby, { scope });
+    const look = await server.next({ path: leasesPath });
+    expect(look.query.get('labelSelector')).toBe('greeter/scope');
+    look.list('5', [other]);
+    await eventually('it says which', async () => operator.readiness().conflict === conflict);
+    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], conflict });
+    expect(probeRoutes(operator)['/readyz']()).toEqual({ code: 503, text: `waiting: ${conflict}\n` });
+    (await server.next({ path: leasesPath })).list('6', []);
+    // The Lease of the other one still counts. Nothing but looks follow.
+    (await server.next({})).list('6', []);
+    stop.abort();
+    await running;
+  });
+
+  test('marks its Lease, and releases it without having worked if another one has begun meanwhile', async () => {
+    const { operator, reconciled } = await start(warmStandby, { scope });
+    (await server.next({ path: leasesPath })).list('5', []);
+    (await server.next({ path: leasePath, method: 'GET' })).refuse(404, 'NotFound');
+    const claim = await server.next({ path: leasesPath, method: 'POST' });
+    expect(claim.body).toMatchObject({ metadata: mark });
+    claim.json(201, heldBy('me_1', '1'));
+    (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '2'));
+    (await server.next({ path: leasesPath, method: 'GET' })).list('5', [other]);
+    const release = await server.next({ path: leasePath, method: 'PUT' });
+    expect(release.body).toMatchObject({ spec: { holderIdentity: '' } });
+    release.json(200, heldBy('', '3'));
+    await expect(running).rejects.toThrow(`two operators must not watch the same namespace: ${conflict}`);
+    expect(reconciled).toEqual([]);
+    expect(operator.readiness().ready).toBe(false);
+  });
 });

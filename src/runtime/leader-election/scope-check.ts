@@ -1,0 +1,186 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, cutText, isForbidden, listPages } from '../client/index.ts';
+import { keyString, type ObjectKey } from '../kind/index.ts';
+import { Lease } from '../kinds/index.ts';
+import type { Logger } from '../observability/index.ts';
+import { ScopeTakenError } from './errors.ts';
+import { holderOf, isSameClaim, type LeaseMetadata } from './lease.ts';
+
+/** The option `scope` of leader election: keeps two operators from working in the same namespaces. */
+export interface OperatorScope {
+  /** The namespaces that the operator watches. */
+  readonly namespaces: readonly string[] | 'all';
+  /**
+   * Where to look for the Leases of other operators. Whoever may write Leases where an operator looks can keep it from working. So an
+   * operator in a cluster looks in its own namespace, which its tenants cannot write to. One that a person starts looks everywhere.
+   * Looking needs `list` of leases there.
+   */
+  readonly lookIn: 'ownNamespace' | 'allNamespaces';
+}
+
+/** What {@link ScopeCheck} needs. */
+export interface ScopeCheckOptions extends OperatorScope {
+  readonly client: Pick<Client, 'list'>;
+  /** The operator's own Lease, which all its candidates share. */
+  readonly lease: Required<ObjectKey>;
+  /** The operator's name. Operators of other names are ignored. */
+  readonly name: string;
+  readonly log: Logger;
+}
+
+/** How often to look whether another operator works. */
+const lookEveryMs = 2000;
+
+const lookTimeoutMs = 10_000;
+
+/** Another operator's Lease, as it was last seen with a holder. */
+interface Claim {
+  readonly lease: Lease;
+  /** When that holder, or its last renewal, was seen first (performance.now). */
+  readonly seenAtMs: number;
+}
+
+/**
+ * Finds other operators that work in the same namespaces. The Lease for which an operator's candidates contend says which namespaces the
+ * operator watches. An operator looks for such Leases before it contends, and again when it holds its own: of two that begin at the same time
+ * at least one sees the other.
+ *
+ * A Lease counts for its duration after its last observed renewal, also if it was released meanwhile: the operator may be restarting.
+ */
+export class ScopeCheck {
+  /** To be set on the operator's Lease. */
+  readonly metadata: LeaseMetadata;
+  readonly #options: ScopeCheckOptions;
+  /** By the key of the Lease. */
+  readonly #claims = new Map<string, Claim>();
+  #conflict: string | undefined;
+  #mayLook = true;
+
+  constructor(options: ScopeCheckOptions) {
+    const { name, namespaces } = options;
+    this.#options = options;
+    this.metadata = {
+      labels: { [labelOf(name)]: '' },
+      annotations: { [annotationOf(name)]: JSON.stringify(namespaces) },
+    };
+  }
+
+  /** Which other operator this one waits for, and where that works. Undefined if it waits for none. */
+  get conflict(): string | undefined {
+    return this.#conflict;
+  }
+
+  /** Resolves when no other operator works in these namespaces, or the signal is aborted. Logs who does. */
+  async waitUntilFree(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const conflict = await this.#look(signal);
+      if (conflict !== undefined && conflict !== this.#conflict) {
+        this.#options.log.warn({}, `${conflict}: this operator waits until that one has stopped`);
+      }
+      this.#conflict = conflict;
+      if (conflict === undefined) return;
+      await pause(signal);
+    }
+  }
+
+  /** @throws ScopeTakenError if another operator works in these namespaces. */
+  async requireFree(signal: AbortSignal): Promise<void> {
+    const conflict = await this.#look(signal);
+    if (conflict !== undefined) throw new ScopeTakenError(conflict);
+  }
+
+  /**
+   * Looks until the signal is aborted. In its own namespace an operator need not: who begins later looks there too, and sees this one.
+   *
+   * @throws ScopeTakenError as soon as another operator works in these namespaces.
+   */
+  async watch(signal: AbortSignal): Promise<void> {
+    if (this.#options.lookIn === 'ownNamespace') return;
+    while (!signal.aborted) {
+      await pause(signal);
+      await this.requireFree(signal);
+    }
+  }
+
+  /** Tries again until it has seen the Leases. Undefined if there is no conflict, the signal is aborted, or listing is forbidden. */
+  async #look(signal: AbortSignal): Promise<string | undefined> {
+    const { log } = this.#options;
+    while (this.#mayLook && !signal.aborted) {
+      try {
+        return await this.#findConflict(AbortSignal.any([signal, AbortSignal.timeout(lookTimeoutMs)]));
+      } catch (error) {
+        if (signal.aborted) return undefined;
+        if (isForbidden(error)) {
+          this.#mayLook = false;
+          log.warn(
+            { err: error },
+            'may not list leases: not looking whether another operator watches the same namespaces',
+          );
+        } else {
+          log.warn({ err: error }, 'the leases of other operators cannot be listed: trying again');
+          await pause(signal);
+        }
+      }
+    }
+    return undefined;
+  }
+
+  async #findConflict(signal: AbortSignal): Promise<string | undefined> {
+    const { client, lease: own, name, lookIn } = this.#options;
+    const place = lookIn === 'ownNamespace' ? { namespace: own.namespace } : {};
+    const conflicts: string[] = [];
+    for await (const { items } of listPages(client, Lease, { ...place, labelSelector: labelOf(name), signal })) {
+      for (const lease of items) {
+        const claim = keyString(lease.metadata) === keyString(own) ? undefined : this.#liveClaim(lease);
+        const conflict = claim && this.#conflictWith(claim);
+        if (conflict !== undefined) conflicts.push(conflict);
+      }
+    }
+    return conflicts.sort()[0];
+  }
+
+  /** The Lease as its holder has last written it, while that counts. */
+  #liveClaim(lease: Lease): Lease | undefined {
+    const key = keyString(lease.metadata);
+    const last = this.#claims.get(key);
+    const isNew = holderOf(lease) !== undefined && (last === undefined || !isSameClaim(last.lease, lease));
+    const claim = isNew ? { lease, seenAtMs: performance.now() } : last;
+    if (claim === undefined) return undefined;
+    this.#claims.set(key, claim);
+    const durationMs = (claim.lease.spec?.leaseDurationSeconds ?? 0) * 1000;
+    return performance.now() - claim.seenAtMs < durationMs ? claim.lease : undefined;
+  }
+
+  #conflictWith(lease: Lease): string | undefined {
+    const { name, namespaces: own } = this.#options;
+    const theirs = parseNamespaces(lease.metadata.annotations?.[annotationOf(name)]);
+    const shared = sharedNamespaces(own, theirs);
+    if (shared === undefined) return undefined;
+    return cutText(`${holderOf(lease)} works in ${shared} (lease ${keyString(lease.metadata)})`);
+  }
+}
+
+const labelOf = (name: string): string => `${name}/scope`;
+const annotationOf = (name: string): string => `${name}/watches`;
+
+/** What cannot be read may be every namespace. */
+function parseNamespaces(text = ''): readonly string[] | 'all' {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.every((each): each is string => typeof each === 'string') ? value : 'all';
+  } catch {
+    return 'all';
+  }
+}
+
+/** In words. Undefined if there is none. */
+function sharedNamespaces(one: OperatorScope['namespaces'], other: OperatorScope['namespaces']): string | undefined {
+  if (one === 'all' && other === 'all') return 'all namespaces';
+  const [listed, others] = one === 'all' ? [other, undefined] : [one, other === 'all' ? undefined : new Set(other)];
+  const shared = [...listed].filter((namespace) => others === undefined || others.has(namespace));
+  return shared.length === 0 ? undefined : `namespace ${shared.join(', ')}`;
+}
+
+async function pause(signal: AbortSignal): Promise<void> {
+  await delay(lookEveryMs * (1 + Math.random() / 4), undefined, { signal }).catch(() => {});
+}
