@@ -5,6 +5,14 @@ import { auditPolicy } from '../tools/cluster/index.ts';
 import { startKwok } from './kwok.ts';
 import { startEnvironment } from './test-environment.ts';
 
+/** What a control plane has besides its controllers. */
+export interface ControlPlaneOptions {
+  /** Whether pods can run: see kwok.ts. Default: false. */
+  readonly kwok?: boolean;
+  /** Whether the CronJob controller works, so that schedules make Jobs. Default: false. */
+  readonly runsCronJobs?: boolean;
+}
+
 /** A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is simulated. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
@@ -31,12 +39,11 @@ const controllers = [
  * Starts the control plane. Its processes end with this one, even if it is killed.
  *
  * @param folder for certificates, the audit log and etcd's data; the caller removes it
- * @param options.kwok whether pods can run: see kwok.ts. Default: false
  */
 export async function startControlPlane(
   folder: string,
   crdFolders: string[],
-  options: { readonly kwok?: boolean } = {},
+  options: ControlPlaneOptions = {},
 ): Promise<ControlPlane> {
   const environment = await startEnvironment({
     folder,
@@ -50,7 +57,7 @@ export async function startControlPlane(
     extraPrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
   });
   const { config, auditLog, programs } = environment;
-  const manager = startControllerManager(join(programs, 'kube-controller-manager'), config);
+  const manager = startControllerManager(join(programs, 'kube-controller-manager'), config, options);
   const stopKwok = options.kwok ? await startKwok(join(programs, 'kwok'), config.kubeconfigPath) : undefined;
   return {
     config,
@@ -65,12 +72,17 @@ export async function startControlPlane(
 }
 
 /** Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it. */
-export function startControllerManager(program: string, config: Pick<EnvtestConfig, 'kubeconfigPath'>) {
+export function startControllerManager(
+  program: string,
+  config: Pick<EnvtestConfig, 'kubeconfigPath'>,
+  { runsCronJobs = false }: Pick<ControlPlaneOptions, 'runsCronJobs'> = {},
+) {
+  const names = runsCronJobs ? [...controllers, 'cronjob-controller'] : controllers;
   return execa(
     program,
     [
       `--kubeconfig=${config.kubeconfigPath}`,
-      `--controllers=${controllers.join(',')}`,
+      `--controllers=${names.join(',')}`,
       '--leader-elect=false',
       '--secure-port=0',
       '--kube-api-qps=1000',

@@ -11,6 +11,7 @@ import { findCondition, type Kind, type KubeObject, type ObjectKey } from '../..
 import { CronJob, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import type { ExplainAnswer } from '../../src/runtime/process/index.ts';
 import type { FaultProxy } from '../../src/runtime/testing/index.ts';
+import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
@@ -157,16 +158,16 @@ describe('explain answers', () => {
     for (const schedule of ['1 1 * * *', '2 2 * * *']) {
       // The times of managedFields are whole seconds: in the second of the operator's last write, either may be the writer.
       await delay(1000);
-      const changed = { metadata: key, spec: { schedule } } as CronJob;
+      const changed = { metadata: cronJobKey(key), spec: { schedule } } as CronJob;
       await cluster.client.apply(CronJob, changed, { force: true, fieldManager: 'meddler' });
       await eventually(
         'it is changed back',
-        async () => (await cluster.client.get(CronJob, key)).spec?.schedule === spec.schedule,
+        async () => (await cluster.client.get(CronJob, cronJobKey(key))).spec?.schedule === spec.schedule,
       );
     }
     await storyWith(
       'scheduledecho/fought',
-      /CronJob modified \(spec\.schedule\) by .*meddler.*also 1 time since .*\n +apply CronJob fought \(.*spec\.schedule.*\): ok/,
+      /CronJob modified \(spec\.schedule\) by .*meddler.*also 1 time since .*\n +apply CronJob fought-[0-9a-f]{10} \(.*spec\.schedule.*\): ok/,
     );
   });
 

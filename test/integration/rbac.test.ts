@@ -6,6 +6,7 @@ import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, Pod } from '../../src/runtime/kinds/index.ts';
 import { ChartRole } from '../../testkit/chart-role.ts';
+import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
@@ -41,7 +42,10 @@ test("the chart's role is also sufficient for the other kinds", async () => {
     await cluster.client.create(ScheduledEcho, { metadata, spec: { message: 'hello', schedule: '@hourly' } });
     await eventually('it is scheduled', async () => (await reasonOf(ScheduledEcho, key)) === 'Scheduled');
     await cluster.client.patch(ScheduledEcho, key, { type: 'merge', body: { spec: { schedule: '@daily' } } });
-    await eventually('it is changed', async () => (await cluster.client.get(CronJob, key)).spec?.schedule === '@daily');
+    await eventually(
+      'it is changed',
+      async () => (await cluster.client.get(CronJob, cronJobKey(key))).spec?.schedule === '@daily',
+    );
     const labels = { app: key.name, version: 'v0.1' };
     const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
     await cluster.client.create(Pod, { metadata: { ...key, name: 'orphan', labels }, spec });

@@ -3,6 +3,7 @@ import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { isNotFound } from '../../src/runtime/client/index.ts';
 import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
 import { CronJob, Event, Job } from '../../src/runtime/kinds/index.ts';
+import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
@@ -27,7 +28,7 @@ afterAll(async () => {
 
 const apply = (key: ObjectKey, spec: Spec) =>
   cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
-const cronJob = (key: ObjectKey) => cluster.client.get(CronJob, key);
+const cronJob = (key: ObjectKey) => cluster.client.get(CronJob, cronJobKey(key));
 
 const withReason = (key: ObjectKey, reason: string): Promise<ScheduledEcho> =>
   readyWithReason(cluster, ScheduledEcho, key, reason);
@@ -41,11 +42,11 @@ const writes = async (namespace: string, resource: string) =>
 const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
 
 describe('a ScheduledEcho', () => {
-  test('has a CronJob with its name and the pod of an Echo, and reports it', async () => {
+  test('has a CronJob with the pod of an Echo, and reports it', async () => {
     const key = { name: 'hello', namespace: await cluster.namespace() };
     const echo = await apply(key, everyMinute);
     const scheduled = await withReason(key, 'Scheduled');
-    expect(scheduled.status).toMatchObject({ cronJobName: 'hello', observedGeneration: 1 });
+    expect(scheduled.status).toMatchObject({ cronJobName: cronJobKey(key).name, observedGeneration: 1 });
     expect(findCondition(scheduled.status?.conditions, 'Ready')).toMatchObject({ status: 'True' });
     const made = await cronJob(key);
     expect(isControlledBy(made, echo)).toBe(true);
@@ -66,7 +67,12 @@ describe('a ScheduledEcho', () => {
       lastScheduleTime: '2026-01-02T03:04:00Z',
       lastSuccessfulTime: '2026-01-02T03:03:05Z',
     };
-    await cluster.client.patch(CronJob, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+    await cluster.client.patch(
+      CronJob,
+      cronJobKey(key),
+      { type: 'merge', body: { status } },
+      { subresource: 'status' },
+    );
     const told = await eventually('it is told', async () => {
       const found = await cluster.client.get(ScheduledEcho, key);
       return found.status?.lastScheduleTime === status.lastScheduleTime && found;
@@ -88,12 +94,12 @@ describe('a ScheduledEcho', () => {
     expect(changed.spec?.jobTemplate.spec?.template.spec?.containers[0]?.command?.at(-1)).toBe('two');
   });
 
-  test('with a long name has a CronJob with a shortened name, also short enough for its Jobs', async () => {
+  test('with a long name has a CronJob with a shortened name, short enough for its Jobs', async () => {
     const key = { name: `long-${'x'.repeat(70)}`, namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     const { status } = await withReason(key, 'Scheduled');
     expect(status?.cronJobName).toMatch(/^long-x{36}-[0-9a-f]{10}$/);
-    await cronJob({ ...key, name: status?.cronJobName ?? '' });
+    expect((await cronJob(key)).metadata.name).toBe(status?.cronJobName);
   });
 
   test('that is deleted deletes its CronJob', async () => {
@@ -114,7 +120,7 @@ describe('an update', () => {
       metadata: { labels: { team: 'a' }, annotations: { note: 'b' } },
       spec: { failedJobsHistoryLimit: 7, suspend: true },
     };
-    await cluster.client.patch(CronJob, key, { type: 'merge', body: others });
+    await cluster.client.patch(CronJob, cronJobKey(key), { type: 'merge', body: others });
     // The operator's fields are restored.
     await eventually('suspend is put back', async () => (await cronJob(key)).spec?.suspend === false);
     await apply(key, { ...everyMinute, schedule: '@daily' });
@@ -160,13 +166,13 @@ describe("a ScheduledEcho whose CronJob's name", () => {
     const key = { name: 'taken', namespace: await cluster.namespace() };
     const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'busybox:1.36' }] } };
     const foreign = await cluster.client.create(CronJob, {
-      metadata: key,
+      metadata: cronJobKey(key),
       spec: { schedule: '@yearly', jobTemplate: { spec: { template } } },
     });
     await apply(key, everyMinute);
     await withReason(key, 'NameTaken');
     expect((await cronJob(key)).metadata.resourceVersion).toBe(foreign.metadata.resourceVersion);
-    await cluster.client.delete(CronJob, key);
+    await cluster.client.delete(CronJob, cronJobKey(key));
     await withReason(key, 'Scheduled');
     expect((await cronJob(key)).metadata.uid).not.toBe(foreign.metadata.uid);
   });
@@ -185,7 +191,7 @@ describe('a ScheduledEcho that is deleted and created again at once', () => {
     const { uid } = (await cronJob(key)).metadata;
     // Held up, so that what comes first is no matter of luck.
     const finalizers = (list: readonly string[]) =>
-      cluster.client.patch(CronJob, key, { type: 'merge', body: { metadata: { finalizers: list } } });
+      cluster.client.patch(CronJob, cronJobKey(key), { type: 'merge', body: { metadata: { finalizers: list } } });
     await finalizers(['test.example/stays']);
     await cluster.client.delete(ScheduledEcho, key);
     await apply(key, everyMinute);
@@ -210,7 +216,7 @@ describe('a ScheduledEcho that is deleted and created again at once', () => {
     });
     await apply(key, everyMinute);
     await withReason(key, 'NameTaken');
-    await cluster.client.delete(CronJob, key);
+    await cluster.client.delete(CronJob, cronJobKey(key));
     await withReason(key, 'Scheduled');
   });
 });
@@ -227,7 +233,7 @@ test('a pod that does not start is reported with the reason', async () => {
   const metadata = { ...key, name: 'stuck-1', ownerReferences };
   const { uid } = (await cluster.client.create(Job, { metadata, spec: { template } })).metadata;
   const status = { active: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'stuck-1', uid }] };
-  await cluster.client.patch(CronJob, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  await cluster.client.patch(CronJob, cronJobKey(key), { type: 'merge', body: { status } }, { subresource: 'status' });
   const [pod] = await eventually('its Job has a pod', async () => {
     const pods = await cluster.podsOf(metadata);
     return pods.length > 0 && pods;
@@ -251,7 +257,7 @@ test("a CronJob keeps a sidecar that others added, and the operator's fields are
     { op: 'add', path: `${path}/-`, value: { name: 'sidecar', image: 'busybox:1.36' } },
     { op: 'replace', path: `${path}/0/image`, value: 'another' },
   ] as const;
-  await cluster.client.patch(CronJob, key, { type: 'json', body });
+  await cluster.client.patch(CronJob, cronJobKey(key), { type: 'json', body });
   const containers = async () => (await cronJob(key)).spec?.jobTemplate.spec?.template.spec?.containers ?? [];
   await eventually('the image is put back', async () => (await containers())[0]?.image === 'busybox:1.36');
   expect((await containers()).map(({ name }) => name)).toEqual(['echo', 'sidecar']);
@@ -262,7 +268,7 @@ test('a deleted CronJob is created again, and a restart of the operator writes n
   await apply(key, { ...everyMinute, timeZone: 'Asia/Tokyo', suspend: true });
   await withReason(key, 'Suspended');
   const { uid } = (await cronJob(key)).metadata;
-  await cluster.client.delete(CronJob, key);
+  await cluster.client.delete(CronJob, cronJobKey(key));
   await eventually('another CronJob', async () => {
     try {
       return (await cronJob(key)).metadata.uid !== uid;

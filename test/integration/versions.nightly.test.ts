@@ -100,7 +100,11 @@ test(
       echos.push(...names);
       const every = names.flatMap((name, index) => [
         client.create(Echo, customManifest({ name, namespace }, { message: name })),
-        client.create(ScheduledEcho, customManifest({ name, namespace }, { message: name, schedule: '@yearly' })),
+        // Earlier versions name the CronJob so too, and an Echo of the name of a CronJob waits.
+        client.create(
+          ScheduledEcho,
+          customManifest({ name: `scheduled-${name}`, namespace }, { message: name, schedule: '@yearly' }),
+        ),
         client.create(PodSet, customManifest({ name, namespace }, { replicas: 1 + (index % 2) })),
         client.create(BookStore, customManifest({ name, namespace }, shop(name, 'first'))),
         rows.apply({ name, namespace }, { table: 'a', name, age: round, country: 'Peru' }),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1CronJob } from '@kubernetes/client-node';
+import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { ScheduledEchos } from './environment/scheduled-echos.ts';
@@ -16,7 +17,8 @@ beforeAll(async () => {
 afterAll(() => echos?.end());
 
 /** As a user who does not wait for the schedule. */
-const runNow = (name: string, job: string) => echos.kubectl('create', 'job', job, `--from=cronjob/${name}`);
+const runNow = (name: string, job: string) =>
+  echos.kubectl('create', 'job', job, `--from=cronjob/${cronJobKey({ name }).name}`);
 
 const hasPrinted = (name: string, message: string) =>
   eventually(`${name} has printed`, async () => (await echos.printedBy(name)).includes(`${message}\n`));
@@ -44,7 +46,7 @@ describe('a ScheduledEcho', () => {
     await echos.ready('mistaken', 'Scheduled');
     await echos.apply('mistaken', { message: 'on time', schedule: 'every now and then' });
     await echos.ready('mistaken', 'InvalidSchedule');
-    const { spec } = await echos.get<V1CronJob>('cronjob/mistaken');
+    const { spec } = await echos.get<V1CronJob>(`cronjob/${cronJobKey({ name: 'mistaken' }).name}`);
     expect(spec).toMatchObject({ schedule, suspend: false });
   });
 

@@ -34,15 +34,15 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'ScheduledEcho: a deleted CronJob is not noticed',
     file: 'kinds/scheduled-echo/controller.ts',
-    find: 'owns: [CronJob],',
-    replace: "owns: [{ kind: CronJob, predicate: ({ type }) => type !== 'deleted' }],",
+    find: 'owns: [{ kind: CronJob, deletes: true }],',
+    replace: "owns: [{ kind: CronJob, deletes: true, predicate: ({ type }) => type !== 'deleted' }],",
     plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
   },
   {
     name: 'ScheduledEcho: the CronJob is created and never changed',
     file: 'kinds/scheduled-echo/controller.ts',
-    find: 'reconcile: async (echo, { apply, owned }) => {',
-    replace: 'reconcile: async (echo, { createOnce: apply, owned }) => {',
+    find: 'const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });',
+    replace: 'const cronJob = get(CronJob, name) ?? (await applyAll([child(CronJob, cronJobOf(echo, name, pod))]))[0];',
     plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
   },
   {

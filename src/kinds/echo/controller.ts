@@ -1,7 +1,7 @@
 /** Echo: a Job per generation prints the message. */
 
 import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
-import { Job, Pod } from '../../runtime/kinds/index.ts';
+import { CronJob, Job, Pod } from '../../runtime/kinds/index.ts';
 import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';
 import { echoJob, failureMessage, isOfCurrentGeneration, jobNameOf, jobPhase } from './echo-job.ts';
@@ -41,6 +41,7 @@ export const echoController = (pod: PrintPodSettings) =>
         },
       },
     ],
+    refersTo: [{ kind: CronJob, keys: ({ metadata }) => [metadata.name] }],
     watches: [
       {
         kind: Pod,
@@ -59,14 +60,14 @@ export const echoController = (pod: PrintPodSettings) =>
             owned(Job).find((job) => isOfCurrentGeneration(job, echo)),
           ),
     }),
-    reconcile: async (echo, { owned, createOnce, delete: deleteChild, isCurrent, memory }) => {
-      if (isPrinted(echo)) {
-        delete memory.deletedJob;
-        return printedOutcome(echo.status?.jobName ?? jobNameOf(echo));
-      }
+    reconcile: async (echo, { get, owned, createOnce, delete: deleteChild, isCurrent, memory }) => {
+      if (isPrinted(echo)) delete memory.deletedJob;
       const jobs = [...owned(Job), memory.deletedJob].filter((job) => job !== undefined);
       const completed = jobs.find((job) => isOfCurrentGeneration(job, echo) && jobPhase(job) === 'Succeeded');
       if (completed !== undefined) return outcomeOf(echo, completed);
+      if (isPrinted(echo)) return printedOutcome(jobNameOf(echo));
+      const hasJob = owned(Job).some((job) => isOfCurrentGeneration(job, echo));
+      if (!hasJob && get(CronJob, echo.metadata.name) !== undefined) return cronJobTakesJob(echo);
       const job = await createOnce(Job, echoJob(echo, pod));
       if (isOfCurrentGeneration(job, echo)) {
         const pods = owned(Pod, job);
@@ -80,6 +81,15 @@ export const echoController = (pod: PrintPodSettings) =>
       return { reason: 'Replacing', message };
     },
   });
+
+/**
+ * The CronJob controller takes each Job for its own whose controller has the CronJob's name, whatever its kind
+ * (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled).
+ */
+const cronJobTakesJob = ({ metadata: { name } }: Echo): Outcome<'NameTaken', Echo> => ({
+  reason: 'NameTaken',
+  message: `CronJob ${name} would take the Job of this Echo for its own, and delete it with its log: delete the CronJob, or give the Echo another name`,
+});
 
 /** Whether the message was printed, even if the Job no longer exists. */
 const isPrinted = ({ metadata, status }: Echo): boolean => status?.completedGeneration === metadata.generation;

@@ -1,12 +1,13 @@
 /** ScheduledEcho: a CronJob prints the message on a schedule. */
 
 import { isRefusal } from '../../runtime/client/index.ts';
-import { controllerOf, defineController, keyOf } from '../../runtime/index.ts';
+import { child, controllerOf, defineController, keyOf } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
+import { Echo } from '../echo/kind.ts';
 import { limits } from '../shared/limits.ts';
 import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';
-import { cronJobNameOf, cronJobOf } from './cron-job.ts';
+import { cronJobNameOf, cronJobOf, newCronJobName } from './cron-job.ts';
 import { ScheduledEcho } from './kind.ts';
 
 /** The reasons of `Ready` of a ScheduledEcho, beside the standard ones. */
@@ -31,7 +32,8 @@ export const scheduledEchoReasons = {
 export const scheduledEchoController = (pod: PrintPodSettings) =>
   defineController(ScheduledEcho, {
     reasons: scheduledEchoReasons,
-    owns: [CronJob],
+    owns: [{ kind: CronJob, deletes: true }],
+    refersTo: [{ kind: Echo, keys: (echo) => [newCronJobName(echo)] }],
     indexes: { byActiveJob: { kind: CronJob, values: (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid) } },
     watches: [
       {
@@ -44,12 +46,17 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
       },
     ],
     observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
-    reconcile: async (echo, { apply, owned }) => {
-      const cronJob = await apply(CronJob, cronJobOf(echo, pod));
+    reconcile: async (echo, { applyAll, get, owned }) => {
+      const name = cronJobNameOf(echo, owned(CronJob));
+      if (get(CronJob, name) === undefined && get(Echo, name) !== undefined) {
+        const message = `a CronJob ${name} would take the Job of the Echo of that name for its own, and delete it with its log: delete the Echo, or give the ScheduledEcho another name`;
+        return { reason: 'NameTaken', message };
+      }
+      // Deletes the second one that two versions of the operator have made in turn: the message would be printed twice.
+      const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });
       const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => owned(Pod, { metadata: { uid } }));
       const problem = problemAmong(pods);
       const suffix = problem === undefined ? '' : `; ${problem}`;
-      const { name } = cronJob.metadata;
       const { schedule, timeZone, suspend } = echo.spec;
       const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
       return {
@@ -83,7 +90,7 @@ function namesOfActive(cronJob: CronJob): readonly string[] {
 }
 
 const ownCronJob = (echo: ScheduledEcho, cronJobs: readonly CronJob[]): CronJob | undefined =>
-  cronJobs.find(({ metadata }) => metadata.name === cronJobNameOf(echo));
+  cronJobs.find(({ metadata }) => metadata.name === cronJobNameOf(echo, cronJobs));
 
 /** The status without the conditions. @param cronJobs that the ScheduledEcho controls */
 function statusOf(echo: ScheduledEcho, cronJobs: readonly CronJob[]) {
@@ -91,7 +98,7 @@ function statusOf(echo: ScheduledEcho, cronJobs: readonly CronJob[]) {
   const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
   const jobs = cronJob === undefined ? [] : namesOfActive(cronJob);
   return {
-    cronJobName: cronJobNameOf(echo),
+    cronJobName: cronJobNameOf(echo, cronJobs),
     active: jobs.length === 0 ? null : jobs,
     lastScheduleTime,
     lastSuccessfulTime,

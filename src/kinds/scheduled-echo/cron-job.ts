@@ -1,4 +1,4 @@
-import { type Child, childName } from '../../runtime/controller/index.ts';
+import { type Child, hashedChildName } from '../../runtime/controller/index.ts';
 import type { CronJob } from '../../runtime/kinds/index.ts';
 import { type PrintPodSettings, podLabels, printPod } from '../shared/print-pod.ts';
 import type { ScheduledEcho } from './kind.ts';
@@ -6,14 +6,27 @@ import type { ScheduledEcho } from './kind.ts';
 /** The CronJob controller appends eleven characters to name its Jobs, and these names are labels too. */
 const maxCronJobNameLength = 52;
 
-/** The name of a ScheduledEcho's CronJob. */
-export const cronJobNameOf = ({ metadata }: ScheduledEcho): string => childName(metadata.name, maxCronJobNameLength);
+/**
+ * The name of a new CronJob. Not the ScheduledEcho's: the CronJob controller takes each Job for its own whose controller has the CronJob's
+ * name, whatever its kind (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled). It would delete the Job of an Echo of this name.
+ */
+export const newCronJobName = ({ metadata }: { readonly metadata: Pick<ScheduledEcho['metadata'], 'name'> }): string =>
+  hashedChildName(metadata.name, maxCronJobNameLength);
 
-/** The CronJob that prints a ScheduledEcho's message. */
-export function cronJobOf(echo: ScheduledEcho, settings: PrintPodSettings): Child<CronJob> {
+/**
+ * The name of a ScheduledEcho's CronJob. One with the ScheduledEcho's name, as the original and earlier versions made it, keeps its name and
+ * its history.
+ *
+ * @param cronJobs that the ScheduledEcho controls
+ */
+export const cronJobNameOf = (echo: ScheduledEcho, cronJobs: readonly CronJob[]): string =>
+  cronJobs.some(({ metadata }) => metadata.name === echo.metadata.name) ? echo.metadata.name : newCronJobName(echo);
+
+/** The CronJob of this name that prints a ScheduledEcho's message. */
+export function cronJobOf(echo: ScheduledEcho, name: string, settings: PrintPodSettings): Child<CronJob> {
   const { message, schedule, timeZone, suspend = false } = echo.spec;
   return {
-    metadata: { name: cronJobNameOf(echo), labels: podLabels },
+    metadata: { name, labels: podLabels },
     spec: {
       schedule,
       ...(timeZone !== undefined && { timeZone }),

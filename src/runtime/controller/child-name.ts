@@ -13,6 +13,14 @@ export function childName(ownerName: string, maxLength: number): string {
 }
 
 /**
+ * The name of a child that must differ from its owner's name: a prefix of that and a hash of the whole name, as {@link childName} makes it
+ * for a long name.
+ */
+export function hashedChildName(ownerName: string, maxLength: number): string {
+  return hashedName(ownerName, ownerName, maxLength);
+}
+
+/**
  * Like {@link childName}, for names without dots: a Service's, or a StatefulSet's, because the names of its pods are host names.
  *
  * The result begins with a digit if the owner's name does. A Service's name must begin with a letter: put one in front, and pass a

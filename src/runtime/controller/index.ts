@@ -30,7 +30,7 @@ export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
-export { childName, dotlessChildName } from './child-name.ts';
+export { childName, dotlessChildName, hashedChildName } from './child-name.ts';
 export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './context.ts';
 export type { ControllerHandle, ControllerOptions, FailedReconciles } from './controller.ts';
 export {

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startControlPlane } from '../../../testkit/control-plane.ts';
+import { type ControlPlaneOptions, startControlPlane } from '../../../testkit/control-plane.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 
 /** An API server of a test file's own, without our definitions: what it installs or stores would disturb the other files. */
@@ -16,11 +16,11 @@ export class OwnServer implements AsyncDisposable {
     this.folder = folder;
   }
 
-  static async start(): Promise<OwnServer> {
+  static async start(options: ControlPlaneOptions = {}): Promise<OwnServer> {
     await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'own-'));
     resources.defer(() => rm(folder, { recursive: true, force: true }));
-    const { config, auditLog, stop } = await startControlPlane(folder, []);
+    const { config, auditLog, stop } = await startControlPlane(folder, [], options);
     resources.defer(stop);
     const cluster = await TestCluster.at(config.kubeconfigPath, auditLog);
     resources.defer(() => cluster.disconnect());

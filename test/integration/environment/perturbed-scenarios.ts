@@ -18,6 +18,7 @@ import type { ControllerHost, DefinedController } from '../../../src/runtime/con
 import {
   type CustomKind,
   controllerOf,
+  controllerReference,
   customResourceDefinition,
   isControlledBy,
   type Kind,
@@ -38,6 +39,7 @@ import {
   StorageClass,
 } from '../../../src/runtime/kinds/index.ts';
 import { eventually, type Scenario, type ScenarioWorld } from '../../../src/runtime/testing/index.ts';
+import { cronJobKey } from '../../../testkit/cron-job-key.ts';
 import { bookStoreDefaults, podSettings as pod } from '../../../testkit/pod-settings.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
@@ -229,7 +231,11 @@ const someJob = {
 /** The plans of the scenarios below that make a controller send every request that its rules allow: a write without a response is followed by a `get`. */
 export const permissionPlans: Readonly<Record<ControllerName, readonly string[]>> = {
   echo: ['echo/create create jobs', 'echo/update delete jobs'],
-  scheduledEcho: ['scheduled-echo/create patch cronjobs', 'scheduled-echo/cron-job-edited patch cronjobs'],
+  scheduledEcho: [
+    'scheduled-echo/create patch cronjobs',
+    'scheduled-echo/cron-job-edited patch cronjobs',
+    'scheduled-echo-of-two-versions/create-earlier-cron-job delete cronjobs',
+  ],
   podSet: ['pod-set/grow create pods', 'pod-set/pod-orphaned patch pods'],
   bookStore: ['book-store/', 'book-store-growth/', 'book-store-children/'],
   postgresWriter: ['postgres-writer/create'],
@@ -278,14 +284,14 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     steps: {
       'cron-job-created': ({ client, namespace }) => {
         const spec = { schedule: '1 1 1 1 *', jobTemplate: { spec: someJob } };
-        return client.create(CronJob, { metadata: { name, namespace }, spec });
+        return client.create(CronJob, { metadata: cronJobKey({ name, namespace }), spec });
       },
       create: ({ client, namespace }) =>
         client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
       delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
       'all-deleted': async ({ client, namespace }) => {
         await client.deleteCollection(ScheduledEcho, { namespace });
-        await client.delete(CronJob, { name, namespace });
+        await client.delete(CronJob, cronJobKey({ name, namespace }));
       },
     },
   },
@@ -297,10 +303,10 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     steps: {
       create: ({ client, namespace }) =>
         client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
-      'cron-job-deleted': ({ client, namespace }) => client.delete(CronJob, { name, namespace }),
+      'cron-job-deleted': ({ client, namespace }) => client.delete(CronJob, cronJobKey({ name, namespace })),
       'cron-job-edited': ({ client, namespace }) => {
         const body = { spec: { schedule: '1 1 1 1 *' } };
-        return client.patch(CronJob, { name, namespace }, { type: 'merge', body });
+        return client.patch(CronJob, cronJobKey({ name, namespace }), { type: 'merge', body });
       },
       update: ({ client, namespace }) => {
         const spec = { message: 'two', schedule: '0 0 1 1 *' };
@@ -308,6 +314,22 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       },
       reschedule: update(ScheduledEcho, { message: 'two', schedule: '0 0 2 1 *', timeZone: 'Etc/UTC' }),
       suspend: update(ScheduledEcho, { message: 'two', schedule: '0 0 2 1 *', timeZone: 'Etc/UTC', suspend: true }),
+      delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
+    },
+  },
+  {
+    name: 'scheduled-echo-of-two-versions',
+    kinds: [ScheduledEcho, CronJob],
+    addControllers: addScheduledEchos,
+    steps: {
+      create: ({ client, namespace }) =>
+        client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
+      'create-earlier-cron-job': async ({ client, namespace }) => {
+        const owner = await client.get(ScheduledEcho, { name, namespace });
+        const ownerReferences = [controllerReference(ScheduledEcho, owner)];
+        const spec = { schedule: '1 1 1 1 *', jobTemplate: { spec: someJob } };
+        await client.create(CronJob, { metadata: { name, namespace, ownerReferences }, spec });
+      },
       delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
     },
   },

@@ -1,4 +1,5 @@
 import type { V1Job } from '@kubernetes/client-node';
+import { cronJobKey } from '../../../testkit/cron-job-key.ts';
 import type { E2eCluster } from '../../e2e/environment/cluster.ts';
 
 /** The ScheduledEchos of a test's namespace, as their user has them. */
@@ -43,7 +44,8 @@ export class ScheduledEchos {
   async printedBy(name: string): Promise<readonly string[]> {
     const { items } = await this.get<{ items: V1Job[] }>('jobs');
     const completed = items.filter(
-      ({ metadata, status }) => metadata?.ownerReferences?.[0]?.name === name && (status?.succeeded ?? 0) > 0,
+      ({ metadata, status }) =>
+        metadata?.ownerReferences?.[0]?.name === cronJobKey({ name }).name && (status?.succeeded ?? 0) > 0,
     );
     return Promise.all(completed.map(({ metadata }) => this.#cluster.logOf(metadata?.name ?? '', this.#namespace)));
   }

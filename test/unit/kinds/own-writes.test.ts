@@ -16,7 +16,15 @@ beforeEach(async () => {
 afterEach(() => managed.close());
 
 test.each([
-  ['Echo', echoController(podSettings), echoOf(), 'echos', jobOf(echoOf()), '/apis/batch/v1/jobs'],
+  [
+    'Echo',
+    echoController(podSettings),
+    echoOf(),
+    'echos',
+    jobOf(echoOf()),
+    '/apis/batch/v1/jobs',
+    '/apis/batch/v1/cronjobs',
+  ],
   [
     'ScheduledEcho',
     scheduledEchoController(podSettings),
@@ -24,10 +32,11 @@ test.each([
     'scheduledechos',
     cronJobFor(scheduledEchoOf()),
     '/apis/batch/v1/cronjobs',
+    '/apis/mmontes.io/v1alpha1/echos',
   ],
-] satisfies readonly (readonly [string, DefinedController, KubeObject, string, KubeObject, string])[])(
+] satisfies readonly (readonly [string, DefinedController, KubeObject, string, KubeObject, string, string])[])(
   'the events of its own creation and status write do not cause a reconcile of a new %s',
-  async (_, controller, object, plural, child, childrenPath) => {
+  async (_, controller, object, plural, child, childrenPath, namesakesPath) => {
     const { kind } = controller;
     const { manager, registry } = managed;
     const events = { record: () => {} };
@@ -39,6 +48,7 @@ test.each([
     const streams = await managed.sync({
       [path]: { resourceVersion: '1' },
       [childrenPath]: { resourceVersion: '1' },
+      [namesakesPath]: { resourceVersion: '1' },
       '/api/v1/pods': { resourceVersion: '1' },
     });
     const reconciles = () =>

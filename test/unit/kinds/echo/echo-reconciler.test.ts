@@ -4,12 +4,12 @@ import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import type { Store } from '../../../../src/runtime/cache/store.ts';
 import { isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
-import { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
+import { CronJob, Job, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { BareWorld } from '../../environment/defined-world.ts';
 import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
-import { complete, echoOf, failed, jobOf } from './echos.ts';
+import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
 const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
@@ -231,6 +231,40 @@ describe('without a Job', () => {
   });
 });
 
+describe('a CronJob with the name of the Echo', () => {
+  beforeEach(() => {
+    bare.store(CronJob).set({ metadata: { ...echoOf().metadata, uid: 'uid-cronjob' } } as CronJob);
+  });
+
+  test.each([
+    ['no Job', undefined],
+    ['a Job of an earlier generation', echoOf({ metadata: { generation: 0 } })],
+  ])('keeps an Echo with %s from creating one, which it would take', async (_, former) => {
+    echos.set(echoOf());
+    if (former !== undefined) jobs.set(jobOf(former, complete));
+    const outcome = reconcile();
+    const { reason, message, status } = await reported();
+    expect(reason).toBe('NameTaken');
+    expect(message).toContain('CronJob hello would take the Job of this Echo for its own');
+    expect(status).toMatchObject({ phase: 'Pending', jobName: 'hello' });
+    expect(await noted()).toBe('Warning NameTaken');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['Printing', {}],
+    ['Printed', complete],
+  ])('does not change what an Echo reports whose Job exists: %s', async (reason, jobStatus) => {
+    echos.set(echoOf());
+    jobs.set(jobOf(echoOf(), jobStatus));
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe(reason);
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+});
+
 describe('after the message was printed', () => {
   const printedEcho = async (): Promise<Echo> => {
     const echo = echoOf();
@@ -259,11 +293,20 @@ describe('after the message was printed', () => {
   });
 
   test('corrects a different status', async () => {
-    echos.set(echoOf({ status: { completedGeneration: 1, phase: 'Pending' } }));
+    echos.set(echoOf({ status: { completedGeneration: 1, phase: 'Pending', jobName: 'another' } }));
     const outcome = reconcile();
     const { reason, status } = await reported();
     expect([reason, status.phase, status.jobName]).toEqual(['Printed', 'Succeeded', 'hello']);
     await noted();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('corrects the times as long as the Job exists', async () => {
+    const { status } = await printedEcho();
+    const { startTime: _, ...edited } = { ...status, completionTime: '2020-01-01T00:00:00Z' };
+    echos.set(echoOf({ metadata: { resourceVersion: '7' }, status: edited }));
+    const outcome = reconcile();
+    expect((await reported()).status).toMatchObject({ startTime, completionTime });
     expect(await outcome).toEqual(done);
   });
 });

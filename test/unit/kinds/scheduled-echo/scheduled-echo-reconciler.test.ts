@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { scheduledEchoController } from '../../../../src/kinds/scheduled-echo/controller.ts';
+import { newCronJobName } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
 import type { Store } from '../../../../src/runtime/cache/store.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
@@ -11,7 +13,8 @@ import type { Exchange, ScriptedServer } from '../../environment/scripted-server
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
-const cronJobPath = '/apis/batch/v1/namespaces/default/cronjobs/hello';
+const cronJobName = newCronJobName(scheduledEchoOf());
+const cronJobPath = `/apis/batch/v1/namespaces/default/cronjobs/${cronJobName}`;
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/scheduledechos/hello';
 
 let bare: BareWorld;
@@ -181,7 +184,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     await noted();
     expect(await outcome).toEqual(done);
     expect(world.log.messages('info')).toContainEqual(
-      expect.stringMatching(/^applied CronJob hello, which differed from the spec in \../),
+      expect.stringMatching(new RegExp(`^applied CronJob ${cronJobName}, which differed from the spec in \\.`)),
     );
   });
 
@@ -214,7 +217,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     (await applied()).json(201, { ...cronJobFor(echo), status: { active } });
     expect(await reported()).toMatchObject({
       reason: 'Scheduled',
-      message: 'CronJob hello prints the message at @hourly; pod hello-1-x: Evicted',
+      message: `CronJob ${cronJobName} prints the message at @hourly; pod hello-1-x: Evicted`,
       status: { active: ['hello-1'] },
     });
     await noted();
@@ -262,6 +265,76 @@ describe('a ScheduledEcho with a CronJob', () => {
     expect(await noted()).toBe('Warning NameTaken');
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a ScheduledEcho with a CronJob of its own name, as earlier versions made it,', () => {
+  const earlier = { name: 'hello', uid: 'uid-earlier' };
+  const earlierPath = '/apis/batch/v1/namespaces/default/cronjobs/hello';
+
+  test('applies that, and deletes another that it controls', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    const kept = cronJobFor(echo, earlier);
+    cronJobs.set({ ...kept, spec: { ...kept.spec, suspend: true } as NonNullable<CronJob['spec']> });
+    cronJobs.set(cronJobFor(echo));
+    const outcome = reconcile();
+    const request = await server.next({ method: 'PATCH', path: earlierPath });
+    expect(request.body).toMatchObject({ metadata: { uid: 'uid-earlier' }, spec: { suspend: false } });
+    request.json(200, kept);
+    expect(await noted()).toBe('Normal CronJobChanged');
+    (await asked()).json(200, echo);
+    const deletion = await server.next({ method: 'DELETE', path: cronJobPath });
+    expect(deletion.body).toMatchObject({ preconditions: { uid: 'uid-cronjob' } });
+    deletion.json(200, {});
+    const report = reported();
+    expect(await report).toMatchObject({ reason: 'Scheduled', status: { cronJobName: 'hello' } });
+    expect(await noted()).toBe('Normal Scheduled');
+    expect(await outcome).toEqual(done);
+  });
+
+  test('waits until that is gone if it is being deleted', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    cronJobs.set(cronJobFor(echo, { ...earlier, deletionTimestamp: '2026-01-01T00:00:00Z' }));
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('Replacing');
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('an Echo with the name of the CronJob', () => {
+  const echoOfName: Echo = {
+    ...scheduledEchoOf(),
+    metadata: { ...scheduledEchoOf().metadata, name: cronJobName, uid: 'uid-echo' },
+    spec: { message: 'Hola' },
+  };
+
+  test('keeps a ScheduledEcho from creating it, which would take the Job', async () => {
+    echos.set(scheduledEchoOf());
+    bare.store(Echo).set(echoOfName);
+    const outcome = reconcile();
+    const { reason, message } = await reported();
+    expect(reason).toBe('NameTaken');
+    expect(message).toContain(`a CronJob ${cronJobName} would take the Job of the Echo of that name`);
+    expect(await noted()).toBe('Warning NameTaken');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('does not keep a ScheduledEcho from changing it: the Echo waits', async () => {
+    const echo = scheduledEchoOf({ spec: { schedule: '@daily' } });
+    echos.set(echo);
+    cronJobs.set(cronJobFor(scheduledEchoOf()));
+    bare.store(Echo).set(echoOfName);
+    const outcome = reconcile();
+    (await applied()).json(200, cronJobFor(echo));
+    expect(await noted()).toBe('Normal CronJobChanged');
+    expect((await reported()).reason).toBe('Scheduled');
+    expect(await noted()).toBe('Normal Scheduled');
+    expect(await outcome).toEqual(done);
   });
 });
 

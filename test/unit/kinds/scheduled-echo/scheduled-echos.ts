@@ -1,4 +1,4 @@
-import { cronJobOf } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
+import { cronJobOf, newCronJobName } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
@@ -32,7 +32,8 @@ export function scheduledEchoOf(
 
 /** The CronJob that the operator made for it, as far as the operator knows. */
 export function cronJobFor(echo: ScheduledEcho, metadata: Partial<ObjectMeta> = {}): CronJob {
-  const manifest = childManifest({ kind: ScheduledEcho, object: echo }, CronJob, cronJobOf(echo, podSettings));
+  const owner = { kind: ScheduledEcho, object: echo };
+  const manifest = childManifest(owner, CronJob, cronJobOf(echo, newCronJobName(echo), podSettings));
   return {
     ...manifest,
     metadata: { uid: 'uid-cronjob', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },
