@@ -55,7 +55,7 @@ test('apply-crds replaces the original definition without losing an Echo, and ea
   const operator = await OperatorProcess.start(cluster.kubeconfig);
   try {
     const printing = await echoWithReason(cluster, { name: 'hello-world', namespace }, 'Printing');
-    await echoWithReason(cluster, { name: 'blank', namespace }, 'Printing');
+    await echoWithReason(cluster, { name: 'blank', namespace }, 'InvalidSpec');
     await echoWithReason(cluster, { name: 'bare', namespace }, 'InvalidSpec');
     expect(printing.metadata.uid).toBe(before[0]?.metadata.uid);
     const { items } = await cluster.client.list(Echo, { namespace });

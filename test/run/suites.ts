@@ -115,7 +115,7 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
 
 /** The tests that need no pods: kwok.ts schedules those with an API that the oldest Kubernetes lacks. */
 const oldestKubernetesPaths =
-  '(integration/(oldest-kubernetes\\.nightly|apply-crds|stored-before-bounds|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases)\\.test';
+  '(integration/(oldest-kubernetes\\.nightly|apply-crds|stored-before|echo|scheduled-echo|postgres-writer|pet|rbac)|chart/releases)\\.test';
 
 /** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [

@@ -207,8 +207,15 @@ const image = {
   ),
 };
 
+const serviceNamePattern = '^[a-z]([-a-z0-9]*[a-z0-9])?$';
+const maxServiceName = 63;
+
 const serviceName = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^[a-z]([-a-z0-9]*[a-z0-9])?$', maxLength: 63, description }));
+  Type.Optional(Type.String({ pattern: serviceNamePattern, maxLength: maxServiceName, description }));
+
+/** Whether a value that cannot be changed was stored before the schema refused it, in CEL. It may be repaired: no child has it. */
+const hadInvalid = (field: string, isInvalid: (value: string) => string) =>
+  `(has(oldSelf.${field}) && (${isInvalid(`oldSelf.${field}`)}))`;
 
 /** `dbSize` as a quantity, in CEL: the field may be an integer. */
 const sizeOf = (self: string) =>
@@ -335,12 +342,12 @@ export const BookStore = defineKind({
               fieldPath: '.dbSize',
             },
             {
-              rule: 'has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)',
+              rule: `${hadInvalid('storageClassName', (name) => `${name}.size() == 0 || ${name}.size() > ${limits.name}`)} || (has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName))`,
               message: 'storageClassName cannot be changed: a volume keeps the class that it was created with',
               fieldPath: '.storageClassName',
             },
             {
-              rule: `${databaseServiceName('self')} == ${databaseServiceName('oldSelf')}`,
+              rule: `${hadInvalid('serviceName', (name) => `${name}.size() > ${maxServiceName} || !${name}.matches('${serviceNamePattern}')`)} || ${databaseServiceName('self')} == ${databaseServiceName('oldSelf')}`,
               message:
                 'serviceName cannot be changed: a StatefulSet keeps the Service that it was created with. Create another BookStore for another name',
               fieldPath: '.serviceName',

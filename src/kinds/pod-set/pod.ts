@@ -68,9 +68,8 @@ export function templateHash({ spec }: PodSet): string {
 const unlessEmpty = (map: object | undefined): object | undefined =>
   map === undefined || Object.keys(map).length === 0 ? undefined : map;
 
-/** What keeps the spec from being reconciled: the schema cannot bound the template, and an older one did not check the replicas. */
+/** What keeps the spec from being reconciled: the schema cannot bound the template. */
 export function podSetProblem({ spec }: PodSet): string | undefined {
-  if (typeof spec.replicas !== 'number') return 'spec.replicas is not a number';
   const values: unknown[] = [spec.template?.spec];
   for (let next = 0; next < values.length; next += 1) {
     const value = values[next];

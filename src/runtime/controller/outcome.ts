@@ -79,7 +79,7 @@ export const commonReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning:
-      'The operator cannot read the spec: a required field is missing, or a field is too large or nested too deep. The message names it. The API server refuses such an object, but it may have been stored under an older CustomResourceDefinition.',
+      'The operator does not act on the spec: a required field is missing, or a field has a value that the schema does not allow, is too large or is nested too deep. The message names the field and the value. The API server refuses such an object, but it may have been stored under an older CustomResourceDefinition.',
   },
   ReconcileFailed: {
     ready: 'Unknown',

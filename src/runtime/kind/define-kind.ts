@@ -204,7 +204,9 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
   if (value === undefined || value === null) return required.length === 0 ? path : missingIn(schema, {}, path);
   if (typeof value !== 'object') return undefined;
   const fields = value as Readonly<Record<string, unknown>>;
-  const expected = Object.keys(properties).filter((name) => required.includes(name) || fields[name] !== undefined);
+  const expected = Object.keys(properties).filter(
+    (name) => required.includes(name) || (fields[name] ?? undefined) !== undefined,
+  );
   for (const name of expected) {
     const missing = missingIn(properties[name], fields[name], `${path}.${name}`);
     if (missing !== undefined) return missing;
@@ -213,9 +215,9 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
 }
 
 /**
- * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.message has 9000 characters, at most 4096
- * are allowed`. Undefined if it has each required field, and no string, list, map or number exceeds its maximum. Checks nothing else of the
- * schema.
+ * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.replicas is -2, at least 0 is required`.
+ * Undefined if it has each required field, and each value is of its type and within its bounds, enum and pattern. Checks no format, no CEL
+ * rule, and no pattern that JavaScript cannot compile.
  * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
  *
  * @param object an object of this kind. Despite its type it may lack required fields.
@@ -223,57 +225,140 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
 export function specProblem(kind: CustomKind, object: KubeObject): string | undefined {
   const missing = missingField(kind, object);
   if (missing !== undefined) return `${missing} is missing`;
-  return excessIn(kind.definition.spec, (object as { readonly spec?: unknown }).spec, 'spec');
+  return problemIn(kind.definition.spec, (object as { readonly spec?: unknown }).spec, 'spec');
 }
 
-/** The parts of a schema that {@link excessIn} reads. TypeBox writes a map as `patternProperties` with one pattern. */
-interface BoundedShape {
+/** The parts of a schema that {@link problemIn} reads. TypeBox writes a map as `patternProperties` with one pattern. */
+interface CheckedShape {
+  readonly type?: string;
+  readonly 'x-kubernetes-int-or-string'?: boolean;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly TSchema[];
+  readonly minimum?: number;
   readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly exclusiveMaximum?: number;
+  readonly minLength?: number;
   readonly maxLength?: number;
+  readonly pattern?: string;
+  readonly minItems?: number;
   readonly maxItems?: number;
+  readonly minProperties?: number;
   readonly maxProperties?: number;
   readonly properties?: Readonly<Record<string, TSchema>>;
   readonly patternProperties?: Readonly<Record<string, TSchema>>;
   readonly items?: TSchema;
 }
 
-/** How much of a key a path shows. Nothing bounds the keys of a map. */
-const maxNamedKey = 100;
+/** How much of a key a path shows, and of a text a message. Nothing bounds the keys of a map. */
+const maxShown = 100;
 
 /** Descends only as deep as the schema, and into no list or map that exceeds its bound. */
-function excessIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
-  if (schema === undefined) return undefined;
-  const { maximum, maxLength, maxItems, maxProperties } = schema as BoundedShape;
-  const { properties = {}, patternProperties = {}, items } = schema as BoundedShape;
-  const excess = (count: number, max = Number.POSITIVE_INFINITY, noun: string): string | undefined =>
-    count > max ? `${path} has ${count} ${noun}, at most ${max} are allowed` : undefined;
-  if (typeof value === 'number' && maximum !== undefined && value > maximum)
-    return `${path} is ${value}, at most ${maximum} is allowed`;
-  if (typeof value === 'string') return excess(charactersOf(value, maxLength), maxLength, 'characters');
+function problemIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
+  // The API server drops a null where the schema does not allow it.
+  if (schema === undefined || value === undefined || value === null) return undefined;
+  const shape = schema as CheckedShape;
+  const { anyOf } = shape;
+  if (anyOf !== undefined) {
+    const problems = anyOf.map((branch) => problemIn(branch, value, path));
+    return problems.includes(undefined) ? undefined : problems[0];
+  }
+  const allowed = 'const' in shape ? [shape.const] : shape.enum;
+  if (allowed !== undefined)
+    return allowed.includes(value)
+      ? undefined
+      : `${path} is ${shown(value)}, must be ${allowed.map(shown).join(' or ')}`;
+  if (!isOfType(shape, value)) return `${path} is ${shown(value)}, must be ${typeOf(shape)}`;
+  if (typeof value === 'number') return problemOfNumber(shape, value, path);
+  if (typeof value === 'string') return problemOfText(shape, value, path);
   if (Array.isArray(value)) {
     return (
-      excess(value.length, maxItems, 'items') ??
-      firstOf(value, (item, index) => excessIn(items, item, `${path}[${index}]`))
+      problemOfCount(value.length, shape.minItems, shape.maxItems, `${path} has ${value.length} items`) ??
+      firstOf(value, (item, index) => problemIn(shape.items, item, `${path}[${index}]`))
     );
   }
-  if (typeof value !== 'object' || value === null) return undefined;
+  if (typeof value !== 'object') return undefined;
+  const { properties = {}, patternProperties = {} } = shape;
   const fields = Object.entries(value);
   const [ofEach] = Object.values(patternProperties);
   return (
-    excess(fields.length, maxProperties, 'entries') ??
+    problemOfCount(fields.length, shape.minProperties, shape.maxProperties, `${path} has ${fields.length} entries`) ??
     firstOf(fields, ([name, field]) =>
-      excessIn(
+      problemIn(
         Object.hasOwn(properties, name) ? properties[name] : ofEach,
         field,
-        `${path}.${name.slice(0, maxNamedKey)}`,
+        `${path}.${name.slice(0, maxShown)}`,
       ),
     )
   );
 }
 
-/** Counts characters as the API server does, unless there are certainly not too many. */
-function charactersOf(text: string, max = Number.POSITIVE_INFINITY): number {
-  if (text.length <= max) return text.length;
+const typeOf = (shape: CheckedShape): string =>
+  shape['x-kubernetes-int-or-string'] === true ? 'integer or string' : (shape.type ?? '');
+
+function isOfType(shape: CheckedShape, value: unknown): boolean {
+  switch (typeOf(shape)) {
+    case 'integer or string':
+      return typeof value === 'string' || Number.isInteger(value);
+    case 'integer':
+      return Number.isInteger(value);
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return typeof value === 'object' && !Array.isArray(value);
+    case 'string':
+    case 'number':
+    case 'boolean':
+      return typeof value === shape.type;
+    default:
+      return true;
+  }
+}
+
+function problemOfNumber(shape: CheckedShape, value: number, path: string): string | undefined {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = shape;
+  if (maximum !== undefined && value > maximum) return `${path} is ${value}, at most ${maximum} is allowed`;
+  if (minimum !== undefined && value < minimum) return `${path} is ${value}, at least ${minimum} is required`;
+  if (exclusiveMaximum !== undefined && value >= exclusiveMaximum)
+    return `${path} is ${value}, less than ${exclusiveMaximum} is required`;
+  if (exclusiveMinimum !== undefined && value <= exclusiveMinimum)
+    return `${path} is ${value}, more than ${exclusiveMinimum} is required`;
+  return undefined;
+}
+
+function problemOfText({ minLength, maxLength, pattern }: CheckedShape, value: string, path: string) {
+  const count = charactersOf(value, minLength, maxLength);
+  const excess = problemOfCount(count, minLength, maxLength, `${path} has ${count} characters`);
+  if (excess !== undefined || pattern === undefined) return excess;
+  return patternOf(pattern)?.test(value) === false ? `${path} is ${shown(value)}, must match ${pattern}` : undefined;
+}
+
+const problemOfCount = (count: number, min = 0, max = Number.POSITIVE_INFINITY, what: string): string | undefined => {
+  if (count > max) return `${what}, at most ${max} are allowed`;
+  return count < min ? `${what}, at least ${min} ${min === 1 ? 'is' : 'are'} required` : undefined;
+};
+
+/** The API server takes the syntax of RE2. */
+function patternOf(pattern: string): RegExp | undefined {
+  try {
+    return new RegExp(pattern, 'u');
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value in a message. */
+function shown(value: unknown): string {
+  if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'an object';
+  if (typeof value !== 'string' || value.length <= maxShown) return JSON.stringify(value);
+  return `${JSON.stringify(value.slice(0, maxShown).toWellFormed())}…`;
+}
+
+/** Counts characters as the API server does, unless there are certainly neither too few nor too many. */
+function charactersOf(text: string, min = 0, max = Number.POSITIVE_INFINITY): number {
+  // A character has one or two units.
+  if (text.length <= max && text.length >= 2 * min) return text.length;
   let count = 0;
   for (const _ of text) count += 1;
   return count;

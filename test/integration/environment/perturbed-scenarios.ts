@@ -228,6 +228,19 @@ const someJob = {
   template: { spec: { restartPolicy: 'Never', containers: [{ name: 'own', image: 'example.com/own' }] } },
 };
 
+/** A ScheduledEcho with this label has another operator. */
+const earlierLeads = 'earlier-version-leads';
+
+/** Plays an earlier version of the operator, whose CronJob has the name of the ScheduledEcho. */
+async function createEarlierCronJob({ client, namespace }: ScenarioWorld): Promise<void> {
+  const [owner] = (await client.list(ScheduledEcho, { namespace, labelSelector: earlierLeads })).items;
+  const cronJobs = (await client.list(CronJob, { namespace })).items;
+  if (owner === undefined || cronJobs.some(({ metadata }) => metadata.name === name)) return;
+  const ownerReferences = [controllerReference(ScheduledEcho, owner)];
+  const spec = { schedule: '1 1 1 1 *', jobTemplate: { spec: someJob } };
+  await client.create(CronJob, { metadata: { name, namespace, ownerReferences }, spec });
+}
+
 /** The plans of the scenarios below that make a controller send every request that its rules allow: a write without a response is followed by a `get`. */
 export const permissionPlans: Readonly<Record<ControllerName, readonly string[]>> = {
   echo: ['echo/create create jobs', 'echo/update delete jobs'],
@@ -320,15 +333,16 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   {
     name: 'scheduled-echo-of-two-versions',
     kinds: [ScheduledEcho, CronJob],
+    meanwhile: createEarlierCronJob,
     addControllers: addScheduledEchos,
     steps: {
       create: ({ client, namespace }) =>
         client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
-      'create-earlier-cron-job': async ({ client, namespace }) => {
-        const owner = await client.get(ScheduledEcho, { name, namespace });
-        const ownerReferences = [controllerReference(ScheduledEcho, owner)];
-        const spec = { schedule: '1 1 1 1 *', jobTemplate: { spec: someJob } };
-        await client.create(CronJob, { metadata: { name, namespace, ownerReferences }, spec });
+      'create-earlier-cron-job': async (world) => {
+        const { client, namespace } = world;
+        const body = { metadata: { labels: { [earlierLeads]: 'true' } } };
+        await client.patch(ScheduledEcho, { name, namespace }, { type: 'merge', body });
+        await createEarlierCronJob(world);
       },
       delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
     },

@@ -37,11 +37,16 @@ export class RawRequests implements Disposable {
     return new RawRequests(cluster.server, agent);
   }
 
-  async send(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, json?: string): Promise<RawResponse> {
+  async send(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    json?: string,
+    patchType = 'application/merge-patch+json',
+  ): Promise<RawResponse> {
     const { promise, resolve, reject } = Promise.withResolvers<RawResponse>();
     const headers = {
       accept: method === 'GET' ? 'application/json' : onlyMetadata,
-      'content-type': method === 'PATCH' ? 'application/merge-patch+json' : 'application/json',
+      'content-type': method === 'PATCH' ? patchType : 'application/json',
     };
     const sent = request(new URL(path, this.#server), { agent: this.#agent, method, headers }, (response) => {
       text(response).then((body) => resolve({ code: response.statusCode ?? 0, text: body }), reject);

@@ -7,6 +7,8 @@ export type BoundedSchema = Omit<Schema, 'properties' | 'items' | 'additionalPro
   readonly additionalProperties?: BoundedSchema;
   readonly maxItems?: number;
   readonly maxProperties?: number;
+  readonly minItems?: number;
+  readonly minProperties?: number;
   readonly 'x-kubernetes-preserve-unknown-fields'?: boolean;
   readonly 'x-kubernetes-list-map-keys'?: readonly string[];
 };
@@ -29,13 +31,15 @@ export interface Amounts {
   readonly levels: number;
   /** How much more than its bound a property gets that has one. */
   readonly excess: number;
+  /** Whether a property also gets other values that its schema refuses: below a bound, of no enum, of another pattern. */
+  readonly isInvalid?: boolean;
 }
 
 /** What a property without a bound gets: most of what etcd takes (1.5 MiB), and a depth just below the API server's limit of 10,000. */
 export const worst: Amounts = { characters: 1_000_000, entries: 9000, levels: 9900, excess: 0 };
 
-/** Just above each bound. */
-export const aboveBounds: Amounts = { characters: 0, entries: 0, levels: 0, excess: 1 };
+/** Just above each bound, and other values that the schema refuses. */
+export const refused: Amounts = { characters: 0, entries: 0, levels: 0, excess: 1, isInvalid: true };
 
 /** Stands for JSON that is nested deeply. */
 const lists = '@@lists@@';
@@ -60,7 +64,10 @@ function toJson(body: unknown): string {
  */
 export function worstObjects(schema: BoundedSchema, base: object, amounts: Amounts = worst): readonly WorstObject[] {
   return propertiesOf(schema as Schema, []).flatMap(({ path, schema: own }) =>
-    worstValues(own as BoundedSchema, amounts).map(([value, worstValue]) => {
+    [
+      ...worstValues(own as BoundedSchema, amounts),
+      ...valuesIf(amounts.isInvalid ? 1 : 0, () => invalidValues(own as BoundedSchema)),
+    ].map(([value, worstValue]) => {
       const body = withValue(base, schema as Schema, path, worstValue, {});
       return { property: nameOf(path), value, json: toJson(body) };
     }),
@@ -106,6 +113,42 @@ function worstValues(schema: BoundedSchema, amounts: Amounts): readonly (readonl
   ]);
 }
 
+/** Texts of which a pattern refuses at least one. */
+const texts = ['', ' ', 'a\u0000b', '2GB', 'Not_A.Name'];
+
+/** Values that a schema refuses, beside those above a bound. */
+function invalidValues(schema: BoundedSchema): Values {
+  const {
+    type,
+    minimum,
+    maximum,
+    minLength = 0,
+    minItems = 0,
+    minProperties = 0,
+    pattern,
+    additionalProperties,
+  } = schema;
+  if (schema.enum !== undefined) return [['no value of the enum', 'none of the values']];
+  if (type === 'integer') {
+    return [
+      ...valuesIf(minimum === undefined ? 0 : 1, () => [['below the minimum', (minimum ?? 0) - 1]]),
+      ...valuesIf(maximum === undefined ? 0 : 1, () => [['above the maximum', (maximum ?? 0) + 1]]),
+    ];
+  }
+  if (type === 'array') return valuesIf(minItems, () => [['no items', []]]);
+  if (type === 'object') {
+    return [
+      ...valuesIf(minProperties, () => [['no members', {}]]),
+      ...valuesIf(additionalProperties === undefined ? 0 : 1, () => [
+        ['a long key', { ['k'.repeat(400)]: minimal(additionalProperties as Schema, '', {}) }],
+      ]),
+    ];
+  }
+  const isRefused = (text: string) =>
+    text.length < minLength || (pattern !== undefined && !new RegExp(pattern, 'u').test(text));
+  return texts.filter(isRefused).map((text) => [JSON.stringify(text), text]);
+}
+
 type Values = readonly (readonly [string, unknown])[];
 
 const valuesIf = (count: number, make: () => Values): Values => (count === 0 ? [] : make());
@@ -131,6 +174,9 @@ const times = <T>(count: number, make: (index: number) => T): T[] =>
 
 /** Keywords that limit a value, besides its type. */
 const limiting = new Set([
+  'enum',
+  'minimum',
+  'maximum',
   'maxLength',
   'maxItems',
   'maxProperties',
@@ -142,7 +188,7 @@ const limiting = new Set([
   'x-kubernetes-validations',
 ]);
 
-/** Returns a copy of a schema without bounds, patterns and rules: what an earlier CustomResourceDefinition may have been. */
+/** Returns a copy of a schema without bounds, enums, patterns and rules: what an earlier CustomResourceDefinition may have been. */
 export function withoutBounds<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(withoutBounds) as T;
   if (typeof schema !== 'object' || schema === null) return schema;

@@ -855,7 +855,8 @@ describe('a PodSet', () => {
       const { spec: _, ...bare } = set;
       sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
       const outcome = reconcile();
-      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is not a number';
+      const message =
+        spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is "three", must be integer';
       // The pods go on, so the status still counts and names them.
       const status = { replicas: 2, readyReplicas: 1, podNames: ['a', 'b'] };
       expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message, status });
