@@ -97,7 +97,10 @@ const isPrinted = ({ metadata, status }: Echo): boolean => status?.completedGene
 /** The status of an Echo with this Job of its generation, or with none. */
 function statusOf(echo: Echo, job?: Job) {
   const { startTime = null, completionTime = null } = job?.status ?? {};
+  const { completedGeneration = 0 } = echo.status ?? {};
   return {
+    // Somebody has edited it, or restored it from a backup of an earlier object: the generations count from 1 again.
+    ...(completedGeneration > echo.metadata.generation && { completedGeneration: null }),
     phase: job === undefined ? 'Pending' : jobPhase(job),
     jobName: jobNameOf(echo),
     startTime,
