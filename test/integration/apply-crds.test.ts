@@ -1,17 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
+import type { StandardStatus } from '../../src/runtime/controller/index.ts';
+import {
+  customResourceDefinition,
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+} from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
-import { originalEchoCrd } from './environment/original-crds.ts';
+import { withReason } from '../../testkit/with-reason.ts';
+import { originalCrds, originalEchoCrd } from './environment/original-crds.ts';
 import { OwnServer } from './environment/own-server.ts';
 
 let server: OwnServer;
@@ -29,6 +40,14 @@ afterAll(async () => {
 const applyCrds = () => operatorCommand(['apply-crds'], { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' });
 
 const crd = () => cluster.client.get(CustomResourceDefinition, { name: 'echos.mmontes.io' });
+
+type Reporting = KubeObject & { readonly status?: StandardStatus };
+
+interface Sample {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: object;
+}
 
 /** A definition is established a moment before the server's handler of its objects has heard of it. */
 const createOnceServed = (name: string, namespace: string, spec: Echo['spec'] | undefined): Promise<Echo> =>
@@ -60,6 +79,72 @@ test('apply-crds replaces the original definition without losing an Echo, and ea
     expect(printing.metadata.uid).toBe(before[0]?.metadata.uid);
     const { items } = await cluster.client.list(Echo, { namespace });
     expect(items.map(({ metadata }) => metadata.uid).sort()).toEqual(before.map(({ metadata }) => metadata.uid).sort());
+  } finally {
+    await operator.stop();
+  }
+});
+
+/** The manifests of the tutorials, which the examples are. */
+const samples = ['echo', 'scheduled-echo', 'pod-set', 'book-store', 'postgres-writer', 'pet'].flatMap((name) =>
+  parseAllDocuments(readFileSync(join(import.meta.dirname, `../../examples/${name}.yaml`), 'utf8')).map(
+    (document) => document.toJS() as Sample,
+  ),
+);
+
+/** What the originals' definitions accept besides: the reason, and the beginning of the message. */
+const looser = [
+  ['PodSet', { replicas: -2 }, 'spec.replicas is -2'],
+  ['BookStore', { bookDB: { repository: 'mongo', dbSize: '2GB' } }, 'spec.bookDB.dbSize is "2GB"'],
+  ['BookStore', { bookApp: { repository: 'app', replicas: -1 } }, 'spec.bookApp.replicas is -1'],
+  ['ScheduledEcho', { message: '' }, 'spec.message has 0 characters'],
+  ['Echo', { message: '' }, 'spec.message has 0 characters'],
+] as const;
+
+test("the tutorials' manifests that their definitions have stored stay as they are, and are reconciled or refused with a reason", async () => {
+  await cluster.client.deleteCollection(CustomResourceDefinition, {});
+  for (const definition of originalCrds) {
+    await eventually('no definition of this name is left', () =>
+      cluster.isGone(() => cluster.client.get(CustomResourceDefinition, { name: definition.metadata.name })),
+    );
+    await cluster.client.create(CustomResourceDefinition, definition);
+  }
+  const namespace = await cluster.namespace();
+  const create = async ({ kind, metadata, spec }: Sample) => {
+    const custom = kinds.find((each) => each.kind === kind);
+    if (custom === undefined) throw new Error(`no kind ${kind}`);
+    const key = { ...metadata, namespace };
+    const manifest = { metadata: key, spec };
+    const stored = await eventually('the kind is served', () =>
+      cluster.client.create(custom, manifest as Manifest<KubeObject>),
+    );
+    return { kind: custom as Kind<Reporting>, key, uid: stored.metadata.uid, spec };
+  };
+  const stored = [];
+  for (const sample of samples) stored.push(await create(sample));
+  const invalid = [];
+  for (const [index, [kind, change, message]] of looser.entries()) {
+    const { spec } = samples.find((sample) => sample.kind === kind)!;
+    invalid.push({
+      ...(await create({ kind, metadata: { name: `invalid-${index}` }, spec: { ...spec, ...change } })),
+      message,
+    });
+  }
+
+  expect((await applyCrds()).exitCode).toBe(0);
+  const operator = await OperatorProcess.start(cluster.kubeconfig);
+  try {
+    for (const { kind, key, uid, spec } of stored) {
+      const object = await eventually(`${kind.kind} ${key.name} has a status`, async () => {
+        const found = await cluster.client.get(kind, key);
+        return findCondition(found.status?.conditions, 'Ready') !== undefined && found;
+      });
+      expect(object).toMatchObject({ metadata: { uid }, spec });
+      expect(findCondition(object.status?.conditions, 'Ready')?.reason).not.toMatch(/Invalid|Refused|Failed|Taken/);
+    }
+    for (const { kind, key, message } of invalid) {
+      const { status } = await withReason(cluster, kind, key, 'InvalidSpec');
+      expect(findCondition(status?.conditions, 'Ready')?.message).toMatch(new RegExp(`^${message}`));
+    }
   } finally {
     await operator.stop();
   }
