@@ -345,11 +345,66 @@ describe('a table that cannot be written to is named in the status and checked a
     await world.database.query('REVOKE INSERT ON forbidden FROM writer');
     const key = world.newKey('forbidden');
     await world.apply(key, { ...jane, table: 'forbidden' });
-    expect(messageOf(await world.withReason(key, 'PermissionDenied'))).toContain(
-      'permission denied for table forbidden',
+    expect(messageOf(await world.withReason(key, 'PermissionDenied'))).toBe(
+      'the table forbidden: the role lacks INSERT on the table',
     );
     await world.database.query('GRANT INSERT ON forbidden TO writer');
     await world.withReason(key, 'RowWritten');
+  });
+
+  test('a table without any permission, which the status does not name, so a deletion need not delete from it', async () => {
+    await world.database.query(`CREATE SCHEMA vault; CREATE TABLE vault.secret (id text PRIMARY KEY, name text, age int, country text);
+      REVOKE ALL ON vault.secret FROM writer`);
+    const key = world.newKey('secret');
+    await world.apply(key, { ...jane, table: 'vault.secret' });
+    const refused = await world.withReason(key, 'PermissionDenied');
+    expect(messageOf(refused)).toBe(
+      'the table vault.secret: the role lacks SELECT, INSERT, UPDATE, DELETE on the table and USAGE on its schema',
+    );
+    expect(refused.status?.tables).toBeUndefined();
+    await world.delete(key);
+    await world.gone(key);
+    const told = await eventually('an Event says that nothing was deleted', async () => {
+      const { items } = await world.client.list(Event, { namespace: key.namespace });
+      return items.find(({ regarding, reason }) => regarding?.name === key.name && reason === 'RowNotSought');
+    });
+    expect(told.note).toContain('the role lacks');
+  });
+
+  test.each([
+    ['its columns', 'SELECT (id, name, age, country), INSERT (id, name, age, country), UPDATE (name, age, country)'],
+    ['the whole table', 'SELECT, INSERT, UPDATE'],
+  ])('nothing, if the permissions are those on %s', async (_, grants) => {
+    await world.createTable('granted');
+    await world.database.query(`REVOKE ALL ON granted FROM writer; GRANT ${grants}, DELETE ON granted TO writer`);
+    const key = world.newKey('granted');
+    await world.apply(key, { ...jane, table: 'granted' });
+    await world.withReason(key, 'RowWritten');
+    await world.apply(key, { ...jane, table: 'granted', age: 22 });
+    await world.withReason(key, 'RowWritten');
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.rows('granted')).toEqual([]);
+    await world.database.query('DROP TABLE granted');
+  });
+
+  test('a permission that was revoked after the row was written: the deletion waits for it', async () => {
+    await world.createTable('revoked');
+    const key = world.newKey('revoked');
+    await world.apply(key, { ...jane, table: 'revoked' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query('REVOKE DELETE ON revoked FROM writer');
+    await world.delete(key);
+    const waiting = await world.withReason(key, 'PermissionDenied');
+    expect(messageOf(waiting)).toBe(
+      'waiting to delete the row from public.revoked: the table public.revoked: the role lacks DELETE on the table',
+    );
+    expect(waiting.status?.tables).toEqual(['public.revoked']);
+    expect(await world.rows('revoked', key)).toHaveLength(1);
+    await world.database.query('GRANT DELETE ON revoked TO writer');
+    await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
+    await world.gone(key);
+    expect(await world.rows('revoked', key)).toEqual([]);
   });
 
   test.each([
@@ -524,13 +579,20 @@ test('the API server refuses a spec that violates the schema', async () => {
 });
 
 test('with a list of permitted tables, the operator writes only to them', async () => {
-  await restartOperator({ PSQL_TABLES: 'public.students,school.students' });
+  await restartOperator({ PSQL_TABLES: 'public.students,public.planned' });
   try {
     const key = world.newKey('listed');
-    await world.apply(key, { ...jane, table: 'teachers' });
-    const refused = await world.withReason(key, 'TableNotAllowed');
-    expect(messageOf(refused)).toContain('public.teachers');
+    await world.database.query('CREATE TABLE IF NOT EXISTS narrow_too (id text)');
+    // The reason does not tell which other tables the database has, nor their columns.
+    for (const table of ['teachers', 'nowhere', 'narrow_too', 'pg_catalog.pg_class', 'school.teachers']) {
+      await world.apply(key, { ...jane, table });
+      const refused = await world.withReason(key, 'TableNotAllowed');
+      expect(messageOf(refused)).toBe(`the operator may not write to the table ${table} (PSQL_TABLES)`);
+      expect(refused.status?.tables).toBeUndefined();
+    }
     expect(await world.rows('teachers', key)).toEqual([]);
+    await world.apply(key, { ...jane, table: 'planned' });
+    await world.withReason(key, 'TableMissing');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
     await world.delete(key);

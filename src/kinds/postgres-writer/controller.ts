@@ -2,7 +2,7 @@
 
 import { InFlightCount } from '../../external/batch.ts';
 import { outsideUp } from '../../external/outside-up.ts';
-import { currentReady } from '../../runtime/controller/index.ts';
+import { currentReady, type EventNotice } from '../../runtime/controller/index.ts';
 import { cleanedUp, defineController, findCondition } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
 import { Database } from './database.ts';
@@ -54,8 +54,10 @@ export function postgresWriterController(options: PostgresWriterOptions) {
   // Each status write enqueues its key once more, and that reconcile need not read the row.
   const freshMs = Math.min(maxFreshMs, resyncEveryMs / 4);
   const shared = {
-    allowedTables:
-      options.allowedTables && new Set(options.allowedTables.map((text) => tableText(parseTableName(text)))),
+    allowedTables: options.allowedTables?.flatMap((text) => {
+      const { schema, name } = parseTableName(text);
+      return schema === undefined ? [] : [{ schema, name }];
+    }),
     missingMs: Math.min(maxMissingMs, resyncEveryMs),
   };
   return defineController(PostgresWriter, {
@@ -98,12 +100,12 @@ export function postgresWriterController(options: PostgresWriterOptions) {
     failed: (error) => failureOutcome(error),
     finalizer: {
       name: postgresWriterFinalizer,
-      cleanUp: async (writer, { state, memory, signal }) => {
+      cleanUp: async (writer, { state, memory, signal, event }) => {
         const row = new WriterRow({ ...shared, writer, state, memory, signal });
         let tables = writer.status?.tables;
         let failure: unknown;
         try {
-          tables ??= await row.unrecordedTables();
+          tables ??= await unrecordedTables(row, event);
           const failures = await row.deleteFrom(tables);
           if (failures[0] === undefined) return cleanedUp;
           tables = failures.map(({ table }) => table);
@@ -117,6 +119,25 @@ export function postgresWriterController(options: PostgresWriterOptions) {
       },
     },
   });
+}
+
+/**
+ * The tables of a PostgresWriter whose status names none. None if the role lacks a privilege: then this operator has written no row, and
+ * cannot look for one of another.
+ */
+async function unrecordedTables(
+  row: WriterRow,
+  event: (notice: Omit<EventNotice, 'action'>) => void,
+): Promise<readonly string[]> {
+  try {
+    return await row.unrecordedTables();
+  } catch (error) {
+    const { reason, message = '' } = failureOutcome(error) ?? {};
+    if (reason !== 'PermissionDenied') throw error;
+    const note = `deleted no row: this operator has recorded no table that may contain one, and ${message}`;
+    event({ type: 'Warning', reason: 'RowNotSought', note });
+    return [];
+  }
 }
 
 /** Adds the table to the status. Returns all tables that it names then. */

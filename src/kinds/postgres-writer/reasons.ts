@@ -43,7 +43,7 @@ export const postgresWriterReasons = {
   PermissionDenied: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The role lacks a permission on the table.',
+    meaning: 'The role lacks a permission on the table. The message names it.',
   },
   TableBusy: {
     ready: 'False',

@@ -6,7 +6,16 @@ import { limits } from '../shared/limits.ts';
 import { TableNotAllowedError } from './errors.ts';
 import { PostgresWriter } from './kind.ts';
 import { excludesRow } from './reasons.ts';
-import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
+import {
+  InvalidTableNameError,
+  mayName,
+  parseTableName,
+  rowIdOf,
+  rowOf,
+  type Table,
+  type TableName,
+  tableText,
+} from './statements.ts';
 import type { Tables, Written } from './tables.ts';
 
 /** The tables of the database, as reconciles use them. */
@@ -30,7 +39,7 @@ export interface WriterRowOptions {
   readonly memory: WriterMemory;
   readonly signal: AbortSignal;
   /** The tables that may be written to, with their schemas. Default: all. */
-  readonly allowedTables?: ReadonlySet<string> | undefined;
+  readonly allowedTables?: readonly Table[] | undefined;
   /** How long a deletion or a move waits for a missing table to come back, in milliseconds. */
   readonly missingMs: number;
 }
@@ -51,8 +60,11 @@ export class WriterRow {
 
   /** The table of the spec. @throws InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}. */
   async findTable(): Promise<Table> {
-    const { writer, state } = this.#options;
-    return this.#allowed(await state.tables.find(parseTableName(writer.spec.table)));
+    const { writer, state, allowedTables } = this.#options;
+    const name = parseTableName(writer.spec.table);
+    // Before the catalogue: its reasons would tell which other tables the database has.
+    if (allowedTables !== undefined && !allowedTables.some((allowed) => mayName(name, allowed))) throw notAllowed(name);
+    return this.#allowed(await state.tables.find(name));
   }
 
   upsert(table: Table): Promise<Written> {
@@ -143,10 +155,14 @@ export class WriterRow {
   /** @throws TableNotAllowedError */
   #allowed(table: Table): Table {
     const { allowedTables } = this.#options;
-    if (allowedTables === undefined || allowedTables.has(tableText(table))) return table;
-    throw new TableNotAllowedError(`the operator may not write to the table ${tableText(table)} (PSQL_TABLES)`);
+    const text = tableText(table);
+    if (allowedTables === undefined || allowedTables.some((allowed) => tableText(allowed) === text)) return table;
+    throw notAllowed(table);
   }
 }
+
+const notAllowed = (table: TableName): TableNotAllowedError =>
+  new TableNotAllowedError(`the operator may not write to the table ${tableText(table)} (PSQL_TABLES)`);
 
 /** Parses a table of the status. Undefined for a text that the operator cannot have written there. */
 function parseStatusTable(text: string): Table | undefined {

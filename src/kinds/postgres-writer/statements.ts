@@ -98,8 +98,22 @@ export interface Statement {
 /** A statement that every database answers. */
 export const ping: Statement = { text: 'SELECT', values: [] };
 
+/** The columns that a statement needs a privilege on. Such a privilege may be granted on the table or on each of these columns. */
+const columnPrivileges: Readonly<Record<'SELECT' | 'INSERT' | 'UPDATE', readonly (keyof Row)[]>> = {
+  SELECT: rowColumns,
+  INSERT: rowColumns,
+  UPDATE: ['name', 'age', 'country'],
+};
+
+/** A table as {@link findTable} finds it. */
+export interface FoundTable extends Table {
+  readonly columns: readonly string[];
+  /** The privileges that the role lacks, such as `DELETE`, or `USAGE` on the schema. */
+  readonly lacks: readonly string[];
+}
+
 /**
- * Finds a table and its columns. Returns no row if there is none. Like SQL, searches for a name without a schema in the schemas of
+ * Finds a table, its columns and the privileges that are missing. Returns no row if there is none. Like SQL, searches for a name without a schema in the schemas of
  * the search_path, in order, except system schemas. If no table has exactly this name, takes the one with the name in lower case, as
  * SQL does with a name without quotes.
  */
@@ -108,7 +122,13 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
     SELECT n.nspname AS schema, c.relname AS name, ARRAY(
       SELECT a.attname::text FROM pg_catalog.pg_attribute a
       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    ) AS columns
+    ) AS columns, ARRAY(
+      ${Object.entries(columnPrivileges)
+        .map(([privilege, columns]) => lacksOnColumns(privilege, columns))
+        .join(' UNION ALL ')}
+      UNION ALL SELECT 'DELETE' WHERE NOT pg_catalog.has_table_privilege(c.oid, 'DELETE')
+      UNION ALL SELECT 'USAGE' WHERE NOT pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    ) AS lacks
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname IN ($2, $4) AND c.relkind IN ('r', 'p', 'v', 'f')
       AND CASE WHEN $1::text IS NULL THEN n.nspname = ANY (pg_catalog.current_schemas(false)) ELSE n.nspname IN ($1, $3) END
@@ -117,6 +137,20 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
     LIMIT 1`,
   values: [schema ?? null, name, schema === undefined ? null : lowerCase(schema), lowerCase(name)],
 });
+
+/** Selects the privilege if the role has it neither on the table nor on each of the columns that exist. */
+const lacksOnColumns = (privilege: string, columns: readonly string[]): string => `
+      SELECT '${privilege}' WHERE NOT pg_catalog.has_table_privilege(c.oid, '${privilege}') AND EXISTS (
+        SELECT FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attname IN (${columns.map((column) => `'${column}'`).join(', ')})
+          AND NOT a.attisdropped AND NOT pg_catalog.has_column_privilege(c.oid, a.attnum, '${privilege}')
+      )`;
+
+/** Whether {@link findTable} may find this table for the name. */
+export function mayName(name: TableName, table: Table): boolean {
+  const matches = (written: string, part: string): boolean => written === part || lowerCase(written) === part;
+  return matches(name.name, table.name) && (name.schema === undefined || matches(name.schema, table.schema));
+}
 
 /** Converts ASCII letters to lower case, as PostgreSQL does in every locale. */
 const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());

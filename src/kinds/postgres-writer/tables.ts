@@ -4,6 +4,7 @@ import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
   deleteRows,
+  type FoundTable,
   findDifferent,
   findTable,
   type Row,
@@ -32,10 +33,6 @@ interface KnownName {
   usedAtMs: number;
 }
 
-interface FoundTable extends Table {
-  readonly columns: readonly string[];
-}
-
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
@@ -55,7 +52,8 @@ export class Tables {
   /**
    * Finds the table of a name in the catalogue, without a statement on the table itself.
    *
-   * @throws OutsideDownError if the table does not exist or lacks a column, or if the database cannot be used.
+   * @throws OutsideDownError if the table does not exist or lacks a column, if the role lacks a privilege on it, or if the database cannot
+   *   be used.
    */
   find(name: TableName): Promise<Table> {
     const known = this.#knownName(name);
@@ -111,8 +109,20 @@ export class Tables {
     if (missing.length > 0) {
       throw new UnfitTableError('ColumnMissing', `the table has no column ${missing.join(', ')}`);
     }
+    // Also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, for ever.
+    if (found.lacks.length > 0) throw permissionDenied(found.lacks);
     return { schema: found.schema, name: found.name };
   }
+}
+
+/** @param lacks at least one privilege. */
+function permissionDenied(lacks: readonly string[], cause?: Error): UnfitTableError {
+  const onTable = lacks.filter((privilege) => privilege !== 'USAGE');
+  const parts = [
+    ...(onTable.length > 0 ? [`${onTable.join(', ')} on the table`] : []),
+    ...(lacks.includes('USAGE') ? ['USAGE on its schema'] : []),
+  ];
+  return new UnfitTableError('PermissionDenied', `the role lacks ${parts.join(' and ')}`, { cause });
 }
 
 /** The effect of an upsert on a row. `altered`: written, but a trigger or the type of a column has changed it. */
@@ -209,16 +219,22 @@ export class Rows {
     return ids.map(() => 'deleted');
   }
 
-  /** The error "no such table" may be about another table, which a trigger uses. Only the catalogue tells. */
+  /**
+   * The error "no such table" may be about another table, which a trigger uses, and "permission denied" does not name the permission. Only
+   * the catalogue tells.
+   */
   async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
     try {
       return await this.#database.query<R>(statement);
     } catch (error) {
-      if (!(error instanceof Error) || tableReasonOf(error) !== 'TableMissing') throw error;
+      const reason = tableReasonOf(error);
+      if (!(error instanceof Error) || (reason !== 'TableMissing' && reason !== 'PermissionDenied')) throw error;
       const [found] = await this.#database.query<FoundTable>(findTable(this.#table));
       const { schema, name } = this.#table;
       if (found?.schema !== schema || found.name !== name) throw error;
-      throw new UnfitTableError('TableUnsuitable', error.message, { cause: error });
+      if (reason === 'TableMissing') throw new UnfitTableError('TableUnsuitable', error.message, { cause: error });
+      // Otherwise a policy refuses the row, or a trigger lacks the permission.
+      throw found.lacks.length > 0 ? permissionDenied(found.lacks, error) : error;
     }
   }
 }
