@@ -1,5 +1,6 @@
 import type { Context } from '../../runtime/controller/index.ts';
 import type { PersistentVolumeClaim, Pod } from '../../runtime/kinds/index.ts';
+import type { MissingPodsMemory } from '../shared/missing-pods.ts';
 import type { BookStore } from './kind.ts';
 
 /** What each index finds. */
@@ -13,4 +14,4 @@ export type BookStoreIndexes = {
 };
 
 /** What the reconcile of a BookStore works with. */
-export type BookStoreContext = Context<BookStore, string, undefined, undefined, BookStoreIndexes>;
+export type BookStoreContext = Context<BookStore, string, undefined, MissingPodsMemory, BookStoreIndexes>;

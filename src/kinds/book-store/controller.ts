@@ -13,7 +13,8 @@
 import { isRefusal } from '../../runtime/client/index.ts';
 import { allow, refusedOutcome } from '../../runtime/controller/index.ts';
 import { defineController, type KubeObject, keyOf, keyString, predicates } from '../../runtime/index.ts';
-import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { Deployment, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import type { MissingPodsMemory } from '../shared/missing-pods.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { affectsPodProblem, affectsPodReadiness, untilOverdueMs } from '../shared/pods.ts';
 import { reconcileApp } from './app.ts';
@@ -36,6 +37,7 @@ const components: readonly Component[] = ['app', 'database'];
 export const bookStoreController = (podDefaults: PodDefaults) =>
   defineController(BookStore, {
     reasons: bookStoreReasons,
+    memory: (): MissingPodsMemory => ({}),
     owns: [Deployment, { kind: StatefulSet, deletes: true }, { kind: Service, deletes: true }],
     // The name matters even while the operator does not apply the StatefulSet, because a claim belongs to somebody else.
     refersTo: [{ kind: StatefulSet, keys: (bookStore) => [statefulSetKey(bookStore)] }],
@@ -70,8 +72,12 @@ export const bookStoreController = (podDefaults: PodDefaults) =>
         predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart),
       },
     ],
-    // Claims are read before their deletion; a pod is deleted to restart it.
-    permissions: [allow(['get', 'patch', 'delete'], PersistentVolumeClaim), allow(['get', 'delete'], Pod)],
+    // Claims are read before their deletion; a pod is deleted to restart it. Events of a StatefulSet that makes no pod.
+    permissions: [
+      allow(['get', 'patch', 'delete'], PersistentVolumeClaim),
+      allow(['get', 'delete'], Pod),
+      allow(['list'], Event),
+    ],
     reconcile: async (bookStore, context) => {
       const { find, owned } = context;
       const spec = specWithDefaultsOf(bookStore);

@@ -2,6 +2,7 @@ import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
 import { controllerOf, isControlledBy } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { whyNoPod } from '../shared/missing-pods.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { problemAmong } from '../shared/pods.ts';
 import {
@@ -34,7 +35,7 @@ import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
 export interface DatabaseOptions {
-  readonly context: Pick<BookStoreContext, 'get' | 'owned' | 'tryApply' | 'isCurrent' | 'event' | 'client'>;
+  readonly context: Pick<BookStoreContext, 'get' | 'owned' | 'tryApply' | 'isCurrent' | 'event' | 'client' | 'memory'>;
   readonly podDefaults: PodDefaults;
   readonly allClaims: readonly PersistentVolumeClaim[];
 }
@@ -110,10 +111,10 @@ async function createStatefulSet(
   const live = claimsWithinReplicas(await listClaims(options.context.client, bookStore), spec.database.replicas);
   const claimTaken = claimTakenOutcome(bookStore, live);
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
-  const { statefulSet, database } = await applyStatefulSet(bookStore, spec, undefined, options);
+  const { statefulSet, database, requeueAfterMs } = await applyStatefulSet(bookStore, spec, undefined, options);
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   if (!claims.some((claim) => mustGrow(claim, spec.database.size))) {
-    return { database, volume: volumeOutcome(bookStore, spec, { claims }), statefulSet, claims };
+    return { database, volume: volumeOutcome(bookStore, spec, { claims }), statefulSet, claims, requeueAfterMs };
   }
   const message = `StatefulSet ${statefulSet.metadata.name} was just created; the next reconcile checks the volumes`;
   // Its creation does not enqueue the key.
@@ -149,7 +150,8 @@ async function updateStatefulSet(
     ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
     : volumeOutcome(bookStore, spec, { ...patches, claims: patchedClaims, restart });
   // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
-  const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
+  const retryAfterMs = patches.refusals.length > 0 ? requestRetryMs : undefined;
+  const requeueAfterMs = minOf(restart.requeueAfterMs, retryAfterMs, update.requeueAfterMs);
   const error = update.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
   return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
 }
@@ -161,6 +163,8 @@ interface StatefulSetOutcome {
   readonly statefulSet?: StatefulSet;
   /** What the restart of a pod waits for. */
   readonly waitsFor?: string;
+  /** When to look again why the StatefulSet has too few pods. */
+  readonly requeueAfterMs?: number | undefined;
   readonly error?: ApiError;
 }
 
@@ -200,7 +204,7 @@ async function applyStatefulSet(
   const applied = await context.tryApply(StatefulSet, statefulSetOf(bookStore, spec, existing, podDefaults));
   if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
   if (applied.type === 'terminating') return { database: replacingOutcome(StatefulSet, applied.object) };
-  return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
+  return { ...(await databaseOutcome(bookStore, applied.object, options)), statefulSet: applied.object };
 }
 
 const notChecked = (
@@ -260,24 +264,37 @@ function withoutMoreReplicas(spec: SpecWithDefaults, statefulSet: StatefulSet): 
   return { ...spec, database: { ...database, replicas: Math.min(database.replicas, statefulSet.spec?.replicas ?? 1) } };
 }
 
-function databaseOutcome(
+async function databaseOutcome(
   bookStore: BookStore,
   statefulSet: StatefulSet,
   { context }: DatabaseOptions,
-): ComponentOutcome {
+): Promise<Pick<StatefulSetOutcome, 'database' | 'requeueAfterMs'>> {
   const { name } = statefulSet.metadata;
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
   const readyPods = `${ready} of ${desired} pods of StatefulSet ${name} are ready`;
   if (!isComplete) {
+    const missing = lacksPods(statefulSet)
+      ? await whyNoPod({ kind: StatefulSet, metadata: statefulSet.metadata, sinceMs: createdMs(statefulSet) }, context)
+      : undefined;
     const detail =
       problemAmong(context.owned(Pod, statefulSet)) ??
+      missing?.problem ??
       `${updated} have the current template (${kubectlCommand(bookStore, `describe statefulset ${name}`)})`;
-    return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
+    const database = { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` } as const;
+    return { database, requeueAfterMs: missing?.requeueAfterMs };
   }
-  if (desired <= 1) return { reason: 'DatabaseServing', message: readyPods };
+  if (desired <= 1) return { database: { reason: 'DatabaseServing', message: readyPods } };
   const message = `${readyPods}, but their databases are independent: each has its own data. Set bookDB.replicas to 1, unless the image replicates the data`;
-  return { reason: 'IndependentDatabases', message };
+  return { database: { reason: 'IndependentDatabases', message } };
 }
+
+/** Whether the StatefulSet controller has failed to create a pod: otherwise its status counts the pods that it has just created. */
+function lacksPods(statefulSet: StatefulSet): boolean {
+  const { observedGeneration, replicas = 0 } = statefulSet.status ?? {};
+  return observedGeneration === statefulSet.metadata.generation && replicas < rolloutOf(statefulSet).desired;
+}
+
+const createdMs = ({ metadata }: StatefulSet): number => Date.parse(metadata.creationTimestamp);
 
 /**
  * The StatefulSet that runs the database.

@@ -1,10 +1,12 @@
 /** Echo: a Job per generation prints the message. */
 
+import { allow } from '../../runtime/controller/index.ts';
 import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
-import { CronJob, Job, Pod } from '../../runtime/kinds/index.ts';
+import { CronJob, Event, Job, Pod } from '../../runtime/kinds/index.ts';
+import { type MissingPodsMemory, whyNoPod } from '../shared/missing-pods.ts';
 import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';
-import { echoJob, failureMessage, isOfCurrentGeneration, jobNameOf, jobPhase } from './echo-job.ts';
+import { echoJob, failureMessage, isOfCurrentGeneration, jobNameOf, jobPhase, withoutPodSinceMs } from './echo-job.ts';
 import { Echo } from './kind.ts';
 
 /** The reasons of `Ready` of an Echo, beside the standard ones. */
@@ -30,7 +32,7 @@ export const echoController = (pod: PrintPodSettings) =>
   defineController(Echo, {
     reasons: echoReasons,
     // A Job with a ttlSecondsAfterFinished of 0 is deleted when it has completed: then the status may not say so yet.
-    memory: (): { deletedJob?: Job } => ({}),
+    memory: (): { deletedJob?: Job } & MissingPodsMemory => ({}),
     owns: [
       {
         kind: Job,
@@ -52,6 +54,8 @@ export const echoController = (pod: PrintPodSettings) =>
         },
       },
     ],
+    // Of a Job that makes no pod.
+    permissions: [allow(['list'], Event)],
     observe: (echo, { owned }) => ({
       status: isPrinted(echo)
         ? {}
@@ -60,7 +64,7 @@ export const echoController = (pod: PrintPodSettings) =>
             owned(Job).find((job) => isOfCurrentGeneration(job, echo)),
           ),
     }),
-    reconcile: async (echo, { get, owned, createOnce, delete: deleteChild, isCurrent, memory }) => {
+    reconcile: async (echo, { get, owned, createOnce, delete: deleteChild, isCurrent, client, memory }) => {
       if (isPrinted(echo)) delete memory.deletedJob;
       const jobs = [...owned(Job), memory.deletedJob].filter((job) => job !== undefined);
       const completed = jobs.find((job) => isOfCurrentGeneration(job, echo) && jobPhase(job) === 'Succeeded');
@@ -71,7 +75,15 @@ export const echoController = (pod: PrintPodSettings) =>
       const job = await createOnce(Job, echoJob(echo, pod));
       if (isOfCurrentGeneration(job, echo)) {
         const pods = owned(Pod, job);
-        return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
+        const sinceMs = pods.length === 0 ? withoutPodSinceMs(job) : undefined;
+        if (sinceMs === undefined) {
+          return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
+        }
+        const { problem, requeueAfterMs } = await whyNoPod(
+          { kind: Job, metadata: job.metadata, sinceMs },
+          { client, memory },
+        );
+        return { ...outcomeOf(echo, job, problem && `it has no pod: ${problem}`), requeueAfterMs };
       }
       if (!(await isCurrent())) return undefined;
       // The reconcile after its deletion creates the new Job: the two never run at the same time.
@@ -111,7 +123,7 @@ function statusOf(echo: Echo, job?: Job) {
 /**
  * The outcome for an Echo with a Job, which may have been deleted after it completed.
  *
- * @param problem why a pod of the Job does not start.
+ * @param problem why the Job has no pod, or its pod does not start or end.
  */
 export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
   const { name } = job.metadata;
@@ -124,7 +136,7 @@ export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
     return { reason: 'JobFailed', message: `Job ${name} has failed: ${causes.join('; ')}`, status };
   }
   const message =
-    problem === undefined ? `Job ${name} prints the message` : `Job ${name} has not printed the message: ${problem}`;
+    problem === undefined ? `Job ${name} prints the message` : `Job ${name} has not completed: ${problem}`;
   return { reason: 'Printing', message, status };
 }
 

@@ -45,6 +45,16 @@ export function jobPhase(job: Job): 'Pending' | 'Running' | 'Succeeded' | 'Faile
   return succeeded + failed + uncounted.length > 0 ? 'Running' : 'Pending';
 }
 
+/**
+ * Since when the Job should have a pod although its status counts none, in milliseconds since 1970. Undefined if it need not: the job
+ * controller sets the time at its first attempt to create one, so a Job that it has not seen yet has none.
+ */
+export function withoutPodSinceMs(job: Job): number | undefined {
+  const { startTime } = job.status ?? {};
+  if (startTime === undefined || jobPhase(job) !== 'Pending' || hasCondition(job, 'Suspended')) return undefined;
+  return Date.parse(startTime);
+}
+
 /** The reason that the job controller gives for the failure. */
 export function failureMessage(job: Job): string {
   const failure = job.status?.conditions?.find(({ type }) => type === 'Failed');

@@ -1,11 +1,13 @@
 /** ScheduledEcho: a CronJob prints the message on a schedule. */
 
-import { isRefusal } from '../../runtime/client/index.ts';
-import { child, controllerOf, defineController, keyOf } from '../../runtime/index.ts';
-import { CronJob, Pod } from '../../runtime/kinds/index.ts';
+import { cutText, isRefusal } from '../../runtime/client/index.ts';
+import { allow } from '../../runtime/controller/index.ts';
+import { child, controllerOf, defineController, keyOf, type Predicate, predicates } from '../../runtime/index.ts';
+import { CronJob, Event, Job, Pod } from '../../runtime/kinds/index.ts';
 import { Echo } from '../echo/kind.ts';
 import { limits } from '../shared/limits.ts';
-import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
+import { type ChildWithoutPod, type MissingPodsMemory, whyNoPod } from '../shared/missing-pods.ts';
+import { affectsPodProblem, overdueProblemAmong, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';
 import { cronJobNameOf, cronJobOf, newCronJobName } from './cron-job.ts';
 import { ScheduledEcho } from './kind.ts';
@@ -14,6 +16,13 @@ import { ScheduledEcho } from './kind.ts';
 export const scheduledEchoReasons = {
   Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
   Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks, and suspended.' },
+  JobStuck: {
+    ready: 'False',
+    event: 'Warning',
+    recordsMessageChanges: true,
+    meaning:
+      'The last Job has no pod, for example because of a quota, or its pod does not end. Until it does, the CronJob starts no other Job. The message says why.',
+  },
   InvalidSchedule: {
     ready: 'False',
     event: 'Warning',
@@ -32,21 +41,24 @@ export const scheduledEchoReasons = {
 export const scheduledEchoController = (pod: PrintPodSettings) =>
   defineController(ScheduledEcho, {
     reasons: scheduledEchoReasons,
+    memory: (): MissingPodsMemory => ({}),
     owns: [{ kind: CronJob, deletes: true }],
     refersTo: [{ kind: Echo, keys: (echo) => [newCronJobName(echo)] }],
     indexes: { byActiveJob: { kind: CronJob, values: (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid) } },
     watches: [
       {
         kind: Pod,
-        predicate: affectsPodProblem,
+        predicate: predicates.or(affectsPodProblem, isAdded),
         keys: (pod, { find, ownersAskingFor }) =>
           find('byActiveJob', controllerOf(pod)?.uid ?? '').flatMap((cronJob) =>
             ownersAskingFor(CronJob, keyOf(cronJob)),
           ),
       },
     ],
+    // Of a Job that makes no pod.
+    permissions: [allow(['list'], Event)],
     observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
-    reconcile: async (echo, { applyAll, get, owned }) => {
+    reconcile: async (echo, { applyAll, get, owned, client, memory }) => {
       const name = cronJobNameOf(echo, owned(CronJob));
       if (get(CronJob, name) === undefined && get(Echo, name) !== undefined) {
         const message = `a CronJob ${name} would take the Job of the Echo of that name for its own, and delete it with its log: delete the Echo, or give the ScheduledEcho another name`;
@@ -54,7 +66,19 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
       }
       // Deletes the second one that two versions of the operator have made in turn: the message would be printed twice.
       const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });
-      const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => owned(Pod, { metadata: { uid } }));
+      const podsOf = (uid: string) => owned(Pod, { metadata: { uid } });
+      const pods = activeJobs(cronJob).flatMap(({ uid = '' }) => podsOf(uid));
+      const job = jobWithoutPod(cronJob, podsOf);
+      const missing = job && (await whyNoPod(job, { client, memory }));
+      const requeueAfterMs = missing?.requeueAfterMs ?? untilOverdueMs(pods);
+      const stuck =
+        missing?.problem === undefined
+          ? overdueProblemAmong(pods)
+          : `Job ${job?.metadata.name} has no pod: ${missing.problem}`;
+      if (stuck !== undefined) {
+        const message = `CronJob ${name} starts no other Job: ${stuck}`;
+        return { reason: 'JobStuck', message, status: statusOf(echo, [cronJob]), requeueAfterMs };
+      }
       const problem = problemAmong(pods);
       const suffix = problem === undefined ? '' : `; ${problem}`;
       const { schedule, timeZone, suspend } = echo.spec;
@@ -65,7 +89,7 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
           ? `CronJob ${name} is suspended${suffix}`
           : `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
         status: statusOf(echo, [cronJob]),
-        requeueAfterMs: untilOverdueMs(pods),
+        requeueAfterMs,
       };
     },
     failed: (error, echo, { owned }) => {
@@ -79,9 +103,24 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
     },
   });
 
+/** True if the pod is new: its Job is no longer without one. */
+const isAdded: Predicate<Pod> = ({ type }) => type === 'added';
+
 /** The Jobs of a CronJob that have not finished. */
 const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
   status?.active ?? [];
+
+/** The last active Job, if it has no pod. The controller of CronJobs sets the time when it starts the Job, but may start it late. */
+function jobWithoutPod(
+  { metadata, status }: CronJob,
+  podsOf: (uid: string) => readonly Pod[],
+): ChildWithoutPod | undefined {
+  const { name = '', uid = '' } = status?.active?.at(-1) ?? {};
+  if (uid === '' || podsOf(uid).length > 0) return undefined;
+  const sinceMs = Date.parse(status?.lastScheduleTime ?? metadata.creationTimestamp);
+  const { namespace = '' } = metadata;
+  return { kind: Job, metadata: { namespace, name: cutText(name), uid }, sinceMs };
+}
 
 /** The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a repeated one. */
 function namesOfActive(cronJob: CronJob): readonly string[] {

@@ -26,9 +26,17 @@ export function podProblem(pod: Pod, nowMs = Date.now()): string | undefined {
 }
 
 /** The problem of the youngest pod that has one. */
-export function problemAmong(pods: Iterable<Pod>): string | undefined {
+export const problemAmong = (pods: Iterable<Pod>): string | undefined => firstProblem(pods, (pod) => podProblem(pod));
+
+/** The problem of the youngest pod that is overdue: see {@link untilOverdueMs}. */
+export function overdueProblemAmong(pods: Iterable<Pod>, nowMs = Date.now()): string | undefined {
+  const isOverdue = (pod: Pod): boolean => nowMs > (overdueOf(pod)?.afterMs ?? Number.POSITIVE_INFINITY);
+  return firstProblem(pods, (pod) => (isOverdue(pod) ? podProblem(pod, nowMs) : undefined));
+}
+
+function firstProblem(pods: Iterable<Pod>, problemOf: (pod: Pod) => string | undefined): string | undefined {
   for (const pod of [...pods].sort(youngestFirst)) {
-    const problem = podProblem(pod);
+    const problem = problemOf(pod);
     if (problem !== undefined) return problem;
   }
   return undefined;
@@ -38,16 +46,16 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
 /**
- * How long until the first of these pods is overdue, in milliseconds, for the requeue of its owner: no event tells that. Undefined if none
- * will be.
+ * How long until the first of these pods should have ended, in milliseconds, for the requeue of its owner: no event tells that. Undefined
+ * if none will be overdue.
  *
  * @param nowMs milliseconds since 1970.
  */
 export function untilOverdueMs(pods: Iterable<Pod>, nowMs = Date.now()): number | undefined {
   let next = Number.POSITIVE_INFINITY;
-  for (const { metadata } of pods) {
-    const { deletionTimestamp } = metadata;
-    const delayMs = deletionTimestamp === undefined ? 0 : overdueAfterMs(deletionTimestamp) + 1 - nowMs;
+  for (const pod of pods) {
+    const overdue = overdueOf(pod);
+    const delayMs = overdue === undefined ? 0 : overdue.afterMs + 1 - nowMs;
     if (delayMs > 0) next = Math.min(next, delayMs);
   }
   return Number.isFinite(next) ? next : undefined;
@@ -70,14 +78,46 @@ export const affectsPodReadiness: Predicate<Pod> = (delta) =>
  */
 const terminationSlackMs = 60_000;
 
-const overdueAfterMs = (deletionTimestamp: string): number => Date.parse(deletionTimestamp) + terminationSlackMs;
+/**
+ * How long the other containers of a pod may run after one has ended, in milliseconds. A sidecar that notices the end needs some
+ * seconds. The clock of the node wrote the time of the end.
+ */
+const sidecarSlackMs = 10_000;
+
+/** A pod that should end. */
+interface Overdue {
+  /** When it should have ended, in milliseconds since 1970. */
+  readonly afterMs: number;
+  readonly problem: string;
+}
+
+function overdueOf({ metadata, spec, status }: Pod): Overdue | undefined {
+  const { deletionTimestamp } = metadata;
+  if (deletionTimestamp !== undefined) {
+    const problem = `still terminating since ${deletionTimestamp}`;
+    return { afterMs: Date.parse(deletionTimestamp) + terminationSlackMs, problem };
+  }
+  // Else the kubelet starts the container again.
+  if (spec?.restartPolicy !== 'Never' || status?.phase !== 'Running') return undefined;
+  const containers = status.containerStatuses ?? [];
+  const ended = containers.find(({ state }) => state?.terminated !== undefined);
+  const running = containers.filter(({ state }) => state?.running !== undefined).map(({ name }) => name);
+  const { exitCode = 0, finishedAt } = ended?.state?.terminated ?? {};
+  if (ended === undefined || running.length === 0) return undefined;
+  const end = exitCode === 0 ? 'has completed' : `has failed (exit code ${exitCode})`;
+  const others =
+    running.length === 1
+      ? `container ${running[0]} still runs`
+      : `${running.length} others still run, among them ${running[0]}`;
+  const problem = `container ${ended.name} ${end}, but ${others}, so the pod does not end`;
+  return { afterMs: (finishedAt === undefined ? 0 : Date.parse(finishedAt)) + sidecarSlackMs, problem };
+}
 
 function problemOf(pod: Pod, nowMs: number): string | undefined {
   const { metadata, status } = pod;
-  const { deletionTimestamp } = metadata;
-  if (deletionTimestamp !== undefined) {
-    return nowMs > overdueAfterMs(deletionTimestamp) ? `still terminating since ${deletionTimestamp}` : undefined;
-  }
+  const overdue = overdueOf(pod);
+  if (overdue !== undefined && nowMs > overdue.afterMs) return overdue.problem;
+  if (metadata.deletionTimestamp !== undefined) return undefined;
   if (status?.phase === 'Succeeded' || isReady(pod)) return undefined;
   // The pod was evicted, or the kubelet refused it.
   if (status?.phase === 'Failed' && status.reason !== undefined) return withDetail(status.reason, status.message);
@@ -164,7 +204,7 @@ const readLabels = [
 export function keepReadFields(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const cost = metadata.annotations?.[deletionCostAnnotation];
-  const hasProblem = metadata.deletionTimestamp === undefined && podProblem(pod) !== undefined;
+  const hasProblem = metadata.deletionTimestamp === undefined && finalProblem(pod) !== undefined;
   const conditions = status?.conditions?.filter(
     ({ type, status: is }) => type === 'Ready' || (type === 'PodScheduled' && is === 'False'),
   );
@@ -173,7 +213,11 @@ export function keepReadFields(pod: Pod): Pod {
       ...identityOf(metadata, readLabels),
       ...(cost !== undefined && { annotations: { [deletionCostAnnotation]: cost } }),
     },
-    spec: { containers: [], ...(spec?.nodeName !== undefined && { nodeName: spec.nodeName }) },
+    spec: {
+      containers: [],
+      ...(spec?.nodeName !== undefined && { nodeName: spec.nodeName }),
+      ...(spec?.restartPolicy === 'Never' && { restartPolicy: spec.restartPolicy }),
+    },
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(conditions && { conditions }),
@@ -207,7 +251,13 @@ const withState = (container: ContainerStatus): ContainerStatus => ({
 const cutState = ({ waiting, running, terminated }: ContainerState): ContainerState => ({
   ...(running && { running }),
   ...(waiting && { waiting: cutTexts(waiting) }),
-  ...(terminated && { terminated: { ...cutTexts(terminated), exitCode: terminated.exitCode } }),
+  ...(terminated && { terminated: cutTerminated(terminated) }),
+});
+
+const cutTerminated = (terminated: Terminated): Terminated => ({
+  ...cutTexts(terminated),
+  exitCode: terminated.exitCode,
+  ...(terminated.finishedAt !== undefined && { finishedAt: terminated.finishedAt }),
 });
 
 const cutTexts = ({ reason, message }: { readonly reason?: string; readonly message?: string }) => ({

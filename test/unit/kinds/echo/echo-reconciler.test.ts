@@ -16,6 +16,7 @@ const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
 const jobPath = `${jobsPath}/hello`;
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello';
 const statusPath = `${echoPath}/status`;
+const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
 
 let bare: BareWorld;
 let world: ReconcilerWorld;
@@ -374,7 +375,7 @@ describe('a refused Job', () => {
 
 describe('with a Job', () => {
   test.each([
-    ['does not start', {}, 'Job hello has not printed the message: pod hello-x: Evicted'],
+    ['does not start', {}, 'Job hello has not completed: pod hello-x: Evicted'],
     ['has failed', failed, 'Job hello has failed: too often; pod hello-x: Evicted'],
   ])('reports that its pod %s', async (_, state, message) => {
     const echo = echoOf();
@@ -387,6 +388,36 @@ describe('with a Job', () => {
     expect((await reported()).message).toBe(message);
     await noted();
     expect(await outcome).toEqual(done);
+  });
+
+  test('that makes no pod, says why, and looks again later', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    const startTime = new Date(Date.now() - 20_000).toISOString();
+    jobs.set(jobOf(echo, { startTime }));
+    const outcome = reconcile();
+    const request = await server.next({ method: 'GET', path: eventsPath });
+    expect(request.query.get('fieldSelector')).toBe('regarding.uid=uid-job,type=Warning');
+    const refused = { metadata: { name: 'e', creationTimestamp: startTime }, reason: 'FailedCreate', note: 'no quota' };
+    request.json(200, { metadata: { resourceVersion: '1' }, items: [refused] });
+    expect((await reported()).message).toBe('Job hello has not completed: it has no pod: FailedCreate: no quota');
+    await noted();
+    expect(await outcome).toEqual({ type: 'requeueAfter', delayMs: expect.any(Number) });
+  });
+
+  test.each([
+    ['that the job controller has not seen yet', {}],
+    ['with an active pod, which the cache does not show yet', { active: 1, startTime: '2026-01-01T00:00:00Z' }],
+    ['that is suspended', { startTime: '2026-01-01T00:00:00Z', conditions: [{ type: 'Suspended', status: 'True' }] }],
+  ])('%s, lists no Events', async (_, status) => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, status));
+    const outcome = reconcile();
+    expect((await reported()).message).toBe('Job hello prints the message');
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
   });
 
   test('whose pod terminates, reconciles again when it is overdue: no event tells that', async () => {

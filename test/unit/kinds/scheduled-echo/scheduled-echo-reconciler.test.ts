@@ -225,6 +225,56 @@ describe('a ScheduledEcho with a CronJob', () => {
     expect(await outcome).toEqual({ type: 'requeueAfter', delayMs: expect.any(Number) });
   });
 
+  test('is not Ready while the pod of its last Job cannot be created', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    const lastScheduleTime = new Date(Date.now() - 20_000).toISOString();
+    const status = { active: [{ name: 'hello-1', uid: 'uid-job' }], lastScheduleTime };
+    const outcome = reconcile();
+    (await applied()).json(201, { ...cronJobFor(echo), status });
+    const path = '/apis/events.k8s.io/v1/namespaces/default/events';
+    const refused = { metadata: { name: 'e' }, reason: 'FailedCreate', note: 'no quota' };
+    (await server.next({ method: 'GET', path })).json(200, { metadata: { resourceVersion: '1' }, items: [refused] });
+    const { reason, message, status: written } = await reported();
+    expect([reason, message]).toEqual([
+      'JobStuck',
+      'CronJob hello starts no other Job: Job hello-1 has no pod: FailedCreate: no quota',
+    ]);
+    expect(written).toMatchObject({ conditions: [{ type: 'Ready', status: 'False' }] });
+    expect([await noted(), await noted()]).toEqual(['Normal CronJobCreated', 'Warning JobStuck']);
+    expect(await outcome).toEqual({ type: 'requeueAfter', delayMs: expect.any(Number) });
+  });
+
+  test('is not Ready while a sidecar keeps the pod running that has printed', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    const ownerReferences = [
+      { apiVersion: 'batch/v1', kind: 'Job', name: 'hello-1', uid: 'uid-job', controller: true },
+    ];
+    const container = { image: '', imageID: '', ready: true, restartCount: 0 };
+    pods.set({
+      metadata: { ...echo.metadata, name: 'hello-1-x', uid: 'uid-pod', ownerReferences },
+      spec: { containers: [], restartPolicy: 'Never' },
+      status: {
+        phase: 'Running',
+        containerStatuses: [
+          { ...container, name: 'echo', state: { terminated: { exitCode: 0, finishedAt: '2026-01-01T00:00:00Z' } } },
+          { ...container, name: 'proxy', state: { running: {} } },
+        ],
+      },
+    });
+    const outcome = reconcile();
+    (await applied()).json(201, { ...cronJobFor(echo), status: { active: [{ name: 'hello-1', uid: 'uid-job' }] } });
+    expect(await reported()).toMatchObject({
+      reason: 'JobStuck',
+      message:
+        'CronJob hello starts no other Job: pod hello-1-x: container echo has completed, but container proxy still runs, so the pod does not end',
+    });
+    await noted();
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('that is being deleted waits for the deletion', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);

@@ -3,6 +3,7 @@ import {
   affectsPodProblem,
   affectsPodReadiness,
   keepReadFields,
+  overdueProblemAmong,
   podProblem,
   problemAmong,
   untilOverdueMs,
@@ -206,6 +207,56 @@ test('the time until a terminating pod is overdue is that of the first, not coun
   const due = nowMs + dueInMs;
   expect(pods.map((pod) => podProblem(pod, due - 1) !== podProblem(pod, due))).toEqual([false, false, true, false]);
   expect(untilOverdueMs([podOf({}), terminatingAt('00:00:00')], nowMs)).toBeUndefined();
+});
+
+describe('a pod whose container has ended while another runs', () => {
+  const nowMs = Date.parse('2026-01-01T00:01:00Z');
+  const ended = (exitCode: number, finishedAt?: string) =>
+    container({ name: 'echo', state: { terminated: { exitCode, ...(finishedAt && { finishedAt }) } } }) as Container;
+  const sidecar = (name: string) => container({ name, ready: true, state: { running: {} } });
+  const podWith = (containerStatuses: readonly Container[], restartPolicy = 'Never'): Pod => {
+    const pod = podOf({ phase: 'Running', containerStatuses: [...containerStatuses] });
+    return { ...pod, spec: { ...pod.spec!, restartPolicy } };
+  };
+  const end = '2026-01-01T00:00:30Z';
+
+  test.each([
+    [[ended(0, end), sidecar('proxy')], 'has completed, but container proxy still runs, so the pod does not end'],
+    [
+      [sidecar('proxy'), ended(1, end)],
+      'has failed (exit code 1), but container proxy still runs, so the pod does not end',
+    ],
+    [
+      [ended(0, end), sidecar('proxy'), sidecar('logs')],
+      'has completed, but 2 others still run, among them proxy, so the pod does not end',
+    ],
+    [[ended(0), sidecar('proxy')], 'has completed, but container proxy still runs, so the pod does not end'],
+  ])('says which: %j', (containers, expected) => {
+    const pod = podWith(containers);
+    expect(podProblem(pod, nowMs)).toBe(`pod db-0: container echo ${expected}`);
+    expect(podProblem(keepReadFields(pod), nowMs)).toBe(`pod db-0: container echo ${expected}`);
+    expect(overdueProblemAmong([podOf(unschedulable), pod], nowMs)).toBe(`pod db-0: container echo ${expected}`);
+  });
+
+  test('is no problem for some seconds, in which a sidecar may end too; then no event tells', () => {
+    const pod = keepReadFields(podWith([ended(0, '2026-01-01T00:00:55Z'), sidecar('proxy')]));
+    expect(podProblem(pod, nowMs)).toBeUndefined();
+    expect(overdueProblemAmong([pod], nowMs)).toBeUndefined();
+    const dueInMs = untilOverdueMs([pod], nowMs) ?? Number.NaN;
+    expect(dueInMs).toBe(5001);
+    expect(podProblem(pod, nowMs + dueInMs)).toContain('proxy still runs');
+    const before = podWith([sidecar('echo'), sidecar('proxy')]);
+    expect(affectsPodProblem({ type: 'modified', previous: keepReadFields(before), object: pod })).toBe(true);
+  });
+
+  test.each([
+    ['that the kubelet starts again', podWith([ended(0, end), sidecar('proxy')], 'Always')],
+    ['and the other ended too', podWith([ended(0, end), ended(0, end)])],
+    ['and both run', podWith([sidecar('echo'), sidecar('proxy')])],
+  ])('is no problem if it is one %s', (_, pod) => {
+    expect(overdueProblemAmong([pod], nowMs)).toBeUndefined();
+    expect(untilOverdueMs([pod], 0)).toBeUndefined();
+  });
 });
 
 describe('a change of a pod', () => {

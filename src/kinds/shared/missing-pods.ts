@@ -1,0 +1,97 @@
+import { ApiError, cutText } from '../../runtime/client/index.ts';
+import type { Client, Kind, KubeObject } from '../../runtime/index.ts';
+import { Event } from '../../runtime/kinds/index.ts';
+
+/** A child whose controller has made no pod, or fewer than the child asks for. */
+export interface ChildWithoutPod {
+  readonly kind: Kind;
+  readonly metadata: Pick<KubeObject['metadata'], 'name' | 'namespace' | 'uid'>;
+  /** Since when, at the earliest, in milliseconds since 1970. It must not change with time. */
+  readonly sinceMs: number;
+}
+
+/** What the reconciles of an object remember of {@link whyNoPod}. */
+export interface MissingPodsMemory {
+  /** The last result. `untilMs` is on the clock of `performance.now`. */
+  missingPods?: { readonly uid: string; readonly problem: string | undefined; readonly untilMs: number };
+}
+
+/** Why there is no pod, as far as it is known, and when to look again: no event says that. */
+export interface WhyNoPod {
+  readonly problem: string | undefined;
+  readonly requeueAfterMs: number;
+}
+
+/** A controller makes the pods within this time, in milliseconds. Then their cost is one list: there is none for a healthy child. */
+const firstLookMs = 10_000;
+
+/** The longest pause between two looks, in milliseconds. Pods that are made after all change the child, which enqueues its owner. */
+const maxPauseMs = 600_000;
+
+/** After this time, in milliseconds, something is wrong even if no Event says so: Events expire after an hour. */
+const silentMs = 60_000;
+
+/** The most Events that are read. Their controller merges repeated ones. */
+const maxEvents = 100;
+
+/**
+ * Why a controller makes no pod for a child: `FailedCreate: pod is forbidden: failed quota: compute: must specify limits.cpu for: app`. A
+ * quota, a policy or a webhook may refuse the pods of a Job or a StatefulSet, and only an Event says so. (A Deployment has the condition
+ * `ReplicaFailure`.)
+ *
+ * Lists the Events of the child after ten seconds, then each time after twice that age, at most every ten minutes. Call it in each
+ * reconcile of the owner while the pod is missing, and only then; between two lists it repeats the last result.
+ *
+ * @throws any error of the client but a response: without the right to list Events the problem says where to look.
+ */
+export async function whyNoPod(
+  child: ChildWithoutPod,
+  { client, memory }: { readonly client: Pick<Client, 'list'>; readonly memory: MissingPodsMemory },
+): Promise<WhyNoPod> {
+  const { uid } = child.metadata;
+  const last = memory.missingPods;
+  const leftMs = last?.uid === uid ? last.untilMs - performance.now() : 0;
+  if (leftMs > 0) return { problem: last?.problem, requeueAfterMs: leftMs };
+  const ageMs = Math.max(0, Date.now() - child.sinceMs);
+  if (ageMs < firstLookMs) return { problem: undefined, requeueAfterMs: firstLookMs - ageMs };
+  const problem = await readProblem(child, client, ageMs);
+  const requeueAfterMs = Math.min(ageMs, maxPauseMs);
+  memory.missingPods = { uid, problem, untilMs: performance.now() + requeueAfterMs };
+  return { problem, requeueAfterMs };
+}
+
+async function readProblem(
+  { kind, metadata: { name, namespace = '', uid } }: ChildWithoutPod,
+  client: Pick<Client, 'list'>,
+  ageMs: number,
+): Promise<string | undefined> {
+  const whereToLook = `(kubectl --namespace ${namespace} describe ${kind.kind.toLowerCase()} ${name})`;
+  try {
+    const fieldSelector = `regarding.uid=${uid},type=Warning`;
+    const { items } = await client.list(Event, { namespace, fieldSelector, limit: maxEvents });
+    const latest = items.reduce<Event | undefined>(
+      (one, other) => (one !== undefined && timeOf(one) > timeOf(other) ? one : other),
+      undefined,
+    );
+    if (latest !== undefined) return describeEvent(latest);
+    return ageMs < silentMs ? undefined : `no Event says why ${whereToLook}`;
+  } catch (error) {
+    // This only informs: it must not keep the owner from being reconciled.
+    if (!(error instanceof ApiError)) throw error;
+    return `the operator cannot list Events ${whereToLook}`;
+  }
+}
+
+/** The time at which it last happened. The recorder of kube-controller-manager still writes the deprecated field. */
+const timeOf = ({ series, deprecatedLastTimestamp, eventTime, metadata }: Event): number =>
+  Date.parse(series?.lastObservedTime ?? deprecatedLastTimestamp ?? eventTime ?? metadata.creationTimestamp);
+
+/** Drops the name of the pod: the next attempt of the job controller has another one, and each new message costs a status write. */
+function describeEvent({ reason = '', note = '' }: Event): string {
+  const message = cutText(note)
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/\bpods "[^"]*"/g, 'pod')
+    .replace(/^Error creating: /, '')
+    .trim();
+  return cutText(`${reason}: ${message}`);
+}
