@@ -12,7 +12,7 @@ import {
   seconds,
   text,
 } from './environment.ts';
-import { type ControllerName, controllerNames, kindEntries } from './kinds.ts';
+import { type ControllerName, controllerNames, kindEntries, reservedSettingsLabels } from './kinds.ts';
 
 /** The operator's settings. Each is read from the named environment variable; docs/operations.md lists them. */
 export interface Config {
@@ -76,14 +76,20 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** ECHO_IMAGE: the image of the pods that print messages. It needs printf. */
   readonly echoImage: string;
+  /** ECHO_RESOURCES: the requests and limits of these pods. */
+  readonly echoResources: Resources;
   /** POD_SET_IMAGE: the image of the pods of a PodSet without a template. */
   readonly podSetImage: string;
   /** What the pods get that the operator creates. The template of a PodSet does not get it. */
   readonly childPod: {
+    /** CHILD_POD_LABELS */
+    readonly labels: Texts | undefined;
+    /** CHILD_POD_ANNOTATIONS */
+    readonly annotations: Texts | undefined;
     /** CHILD_POD_IMAGE_PULL_SECRETS: the names of Secrets in the namespaces of the pods. */
     readonly imagePullSecrets: readonly string[] | undefined;
     /** CHILD_POD_NODE_SELECTOR */
-    readonly nodeSelector: Readonly<Record<string, string>> | undefined;
+    readonly nodeSelector: Texts | undefined;
     /** CHILD_POD_TOLERATIONS */
     readonly tolerations: readonly JsonObject[] | undefined;
     /** CHILD_POD_AFFINITY */
@@ -155,6 +161,14 @@ export interface Config {
 /** An object of Kubernetes' API. Only the API server knows its fields. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
+type Texts = Readonly<Record<string, string>>;
+
+/** The resources of a container. The API server validates the quantities. */
+export interface Resources {
+  readonly requests?: Readonly<Record<string, string | number>>;
+  readonly limits?: Readonly<Record<string, string | number>>;
+}
+
 const controllersByDefault = controllerNames.filter((name) => kindEntries[name].runsByDefault);
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
@@ -207,10 +221,23 @@ const jsonObjects = json(
   'a list of JSON objects, as [{"key":"dedicated","operator":"Exists"}]',
   (value): value is readonly JsonObject[] => Array.isArray(value) && value.every(isJsonObject),
 );
-const jsonLabels = json(
-  'a JSON object of texts, as {"kubernetes.io/os":"linux"}',
-  (value): value is Readonly<Record<string, string>> =>
-    isJsonObject(value) && Object.values(value).every((text) => typeof text === 'string'),
+const isTexts = (value: unknown): value is Texts =>
+  isJsonObject(value) && Object.values(value).every((text) => typeof text === 'string');
+const jsonLabels = json('a JSON object of texts, as {"kubernetes.io/os":"linux"}', isTexts);
+const takesPodLabels = 'a JSON object of texts, without the labels by which the operator or Kubernetes finds pods';
+const podLabels = json(takesPodLabels, (value): value is Texts => {
+  if (!isTexts(value)) return false;
+  const reserved = reservedSettingsLabels.find((label) => Object.hasOwn(value, label));
+  if (reserved !== undefined) throw new TypeError(`${takesPodLabels}: "${reserved}" is one`);
+  return true;
+});
+const isQuantities = (value: unknown): boolean =>
+  isJsonObject(value) && Object.values(value).every((each) => ['string', 'number'].includes(typeof each));
+const resources = json(
+  'requests and limits, as {"requests":{"cpu":"10m"},"limits":{"memory":"64Mi"}}',
+  (value): value is Resources =>
+    isJsonObject(value) &&
+    Object.entries(value).every(([name, each]) => ['requests', 'limits'].includes(name) && isQuantities(each)),
 );
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
 const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
@@ -278,8 +305,13 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'debug' }),
       ECHO_IMAGE: image({ default: 'busybox:1.36' }),
+      ECHO_RESOURCES: resources({
+        default: { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } },
+      }),
       POD_SET_IMAGE: image({ default: 'busybox:1.36' }),
       CHILD_POD_IMAGE_PULL_SECRETS: dnsSubdomains({ default: undefined }),
+      CHILD_POD_LABELS: podLabels({ default: undefined }),
+      CHILD_POD_ANNOTATIONS: jsonLabels({ default: undefined }),
       CHILD_POD_NODE_SELECTOR: jsonLabels({ default: undefined }),
       CHILD_POD_TOLERATIONS: jsonObjects({ default: undefined }),
       CHILD_POD_AFFINITY: jsonObject({ default: undefined }),
@@ -347,8 +379,11 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     env: values.ENV,
     logLevel: values.LOG_LEVEL,
     echoImage: values.ECHO_IMAGE,
+    echoResources: values.ECHO_RESOURCES,
     podSetImage: values.POD_SET_IMAGE,
     childPod: {
+      labels: values.CHILD_POD_LABELS,
+      annotations: values.CHILD_POD_ANNOTATIONS,
       imagePullSecrets: values.CHILD_POD_IMAGE_PULL_SECRETS,
       nodeSelector: values.CHILD_POD_NODE_SELECTOR,
       tolerations: values.CHILD_POD_TOLERATIONS,

@@ -9,6 +9,8 @@ import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
 import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
 import type { DefinedController } from './runtime/controller/index.ts';
 
+export { reservedSettingsLabels } from './kinds/shared/pod-metadata.ts';
+
 /** What the controllers get of the operator's settings. */
 export interface KindSettings {
   /** For Echo and ScheduledEcho. */

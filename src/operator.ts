@@ -6,6 +6,7 @@ import { keepChildrenOf } from './kinds/shared/cached-fields.ts';
 import { addDisabledController } from './kinds/shared/disabled-controller.ts';
 import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
 import { keepReadFields } from './kinds/shared/pods.ts';
+import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
 import { type ControllerName, controllerNames, type KindSettings, kindEntries } from './kinds.ts';
 import { cache, type DefinedController } from './runtime/controller/index.ts';
 import type { CustomKind, KubeObject, Operator } from './runtime/index.ts';
@@ -70,7 +71,7 @@ function settingsOf(config: Config): KindSettings {
   const { host = '', tables: allowedTables, ...database } = config.psql;
   const { workers, resyncEveryMs } = sharedOptions(config);
   return {
-    printPod: { image: config.echoImage, podDefaults: pods },
+    printPod: printPodSettings(config),
     podSet: { image: config.podSetImage, podDefaults: pods },
     bookStore: bookStorePodDefaults(config),
     pet: () => petOptions(config),
@@ -95,6 +96,11 @@ function petOptions(config: Config): PetOptions {
   };
 }
 
+/** The settings of the pods that print. */
+export function printPodSettings(config: Config): PrintPodSettings {
+  return { image: config.echoImage, resources: config.echoResources, podDefaults: podDefaults(config) };
+}
+
 /** The defaults of a BookStore's pods. */
 export function bookStorePodDefaults(config: Config): PodDefaults {
   return podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
@@ -106,7 +112,7 @@ export function podDefaults(
   securityContext: JsonObject = childPod.securityContext,
   containerSecurityContext: JsonObject = childPod.containerSecurityContext,
 ): PodDefaults {
-  const { imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName } = childPod;
+  const { labels, annotations, imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName } = childPod;
   const spec = {
     ...(imagePullSecrets && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     ...(isPresent(nodeSelector) && { nodeSelector }),
@@ -117,7 +123,11 @@ export function podDefaults(
   };
   const container = isPresent(containerSecurityContext) ? { securityContext: containerSecurityContext } : {};
   // The API server validates the rest of these settings.
-  return { spec: spec as PodDefaults['spec'], container: container as PodDefaults['container'] };
+  return {
+    metadata: { ...(labels && { labels }), ...(annotations && { annotations }) },
+    spec: spec as PodDefaults['spec'],
+    container: container as PodDefaults['container'],
+  };
 }
 
 function isPresent<T extends JsonObject>(object: T | undefined): object is T {

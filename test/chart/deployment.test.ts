@@ -76,7 +76,10 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       NUM_WORKERS: '4',
       RESYNC_SECONDS: '600',
       ECHO_IMAGE: 'busybox:1.36',
+      ECHO_RESOURCES: '{"limits":{"memory":"64Mi"},"requests":{"cpu":"10m","memory":"16Mi"}}',
       POD_SET_IMAGE: 'busybox:1.36',
+      CHILD_POD_LABELS: '{}',
+      CHILD_POD_ANNOTATIONS: '{}',
       CHILD_POD_IMAGE_PULL_SECRETS: '',
       CHILD_POD_NODE_SELECTOR: '{"kubernetes.io/os":"linux"}',
       CHILD_POD_TOLERATIONS: '[]',
@@ -176,6 +179,8 @@ describe.each(helmNames)('the operator, by %s', (name) => {
 
   it('schedules the pods that it creates as the values say, with the pull secrets of the chart', async () => {
     const childPods = {
+      labels: { 'sidecar.istio.io/inject': 'false' },
+      annotations: { note: 'a' },
       nodeSelector: { disk: 'ssd' },
       tolerations: [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }],
       affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
@@ -184,6 +189,19 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     const imagePullSecrets = [{ name: 'registry' }, { name: 'mirror' }];
     const { childPod } = readConfig((await render({ childPods, imagePullSecrets })).one('ConfigMap').data!);
     expect(childPod).toMatchObject({ ...childPods, imagePullSecrets: ['registry', 'mirror'] });
+  });
+
+  it.each([
+    [{}, { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } }],
+    [
+      { resources: { limits: { cpu: 1 }, requests: { memory: null } } },
+      { requests: { cpu: '10m' }, limits: { cpu: 1, memory: '64Mi' } },
+    ],
+    // As after an upgrade of an older chart's release with --reuse-values.
+    [{ resources: null }, { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } }],
+  ])('gives the pods that print the resources of %j', async (echo, expected) => {
+    const { echoResources } = readConfig((await render({ echo })).one('ConfigMap').data!);
+    expect(echoResources).toEqual(expected);
   });
 
   it('omits empty fields', async () => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
-import { controllerNames } from '../../src/kinds.ts';
+import { controllerNames, reservedSettingsLabels } from '../../src/kinds.ts';
 import { chart, Helm, HelmError, helmNames } from './helm.ts';
 
 const originalValues = join(import.meta.dirname, '../../examples/values/original.yaml');
@@ -38,6 +38,11 @@ const rejected: readonly (readonly [what: string, values: object, names: readonl
     "a misspelt key of the operator's pods",
     { childPods: { podSecurityContext: { runAsNonroot: true } } },
     ['childPods', 'runAsNonroot'],
+  ],
+  [
+    'a misspelt key of the resources of pods that print',
+    { echo: { resources: { limit: {} } } },
+    ['resources', 'limit'],
   ],
   ['an unknown log level', { logLevel: 'verbose' }, ['logLevel']],
   ['an unknown pull policy', { image: { pullPolicy: 'Sometimes' } }, ['pullPolicy']],
@@ -127,6 +132,14 @@ describe.each(helmNames)('values, by %s', (name) => {
   ])('rejects %j, which contradicts another value, and names both', async (values, ...both) => {
     const said = await refusal(values);
     for (const named of both) expect(said).toContain(named);
+  });
+
+  it('rejects each label by which pods are found among those of the pods of the objects', async () => {
+    for (const label of reservedSettingsLabels) {
+      const said = await refusal({ childPods: { labels: { team: 'a', [label]: 'stolen' } } });
+      expect(said).toContain(`childPods.labels has ${label}=stolen`);
+    }
+    await render({ childPods: { labels: { team: 'a' } } });
   });
 
   it.each([

@@ -9,11 +9,13 @@ import {
   findCondition,
   type Kind,
   type KubeObject,
+  type Manifest,
   type ObjectKey,
 } from '../../src/runtime/index.ts';
-import { CronJob, Job, ResourceQuota } from '../../src/runtime/kinds/index.ts';
+import { CronJob, Job, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { customManifest, withReason } from '../../testkit/with-reason.ts';
 
@@ -124,6 +126,153 @@ describe('a quota that demands limits', () => {
   test('that is deleted lets all of them have their pods, and nothing of it remains in a message', async () => {
     await cluster.client.delete(ResourceQuota, { namespace, name: 'compute' });
     await withMessage(Echo, key, 'Ready', /^Job hi prints the message$/);
+    await cluster.endPods(key);
+    await withReason(cluster, Echo, key, 'Printed');
+  });
+});
+
+/** Plays the kubelet of a pod with an injected sidecar: its first container has completed `agoMs` ago, the sidecar runs. */
+async function completeBesideSidecar(job: ObjectKey, agoMs: number): Promise<string> {
+  const [pod] = await eventually(`Job ${job.name} has a pod`, async () => {
+    const pods = await cluster.podsOf(job);
+    return pods.length > 0 && pods;
+  });
+  if (pod === undefined) throw new Error('there is one');
+  const container = { image: 'busybox', imageID: '', restartCount: 0 };
+  const finishedAt = new Date(Date.now() - agoMs).toISOString();
+  const containerStatuses = [
+    { ...container, name: 'echo', ready: false, state: { terminated: { exitCode: 0, finishedAt } } },
+    { ...container, name: 'proxy', ready: true, state: { running: {} } },
+  ];
+  const body = { status: { phase: 'Running', containerStatuses } };
+  await cluster.client.patch(Pod, pod.metadata, { type: 'merge', body }, { subresource: 'status' });
+  return pod.metadata.name;
+}
+
+describe('a sidecar that runs on after the message was printed', () => {
+  const doesNotEnd = 'container echo has completed, but container proxy still runs, so the pod does not end';
+
+  test('is named by an Echo after some seconds, and the pod of the next message opts out of it', async () => {
+    const key = { namespace: await cluster.namespace(), name: 'meshed' };
+    await cluster.client.apply(Echo, customManifest(key, { message: 'hello' }), { force: true });
+    // The clock of this test is that of the operator: no event tells when the time has come.
+    const pod = await completeBesideSidecar(key, 8000);
+    const { message } = await withMessage(Echo, key, 'Ready', /proxy/);
+    expect(message).toBe(`Job meshed has not completed: pod ${pod}: ${doesNotEnd}`);
+    const podMetadata = {
+      labels: { 'sidecar.istio.io/inject': 'false' },
+      annotations: { 'sidecar.istio.io/inject': 'false' },
+    };
+    await cluster.client.apply(Echo, customManifest(key, { message: 'hello', podMetadata }), { force: true });
+    await eventually('the pod of the next generation opts out', async () => {
+      const [next] = await cluster.podsOf(key);
+      return next?.metadata.name !== pod && next?.metadata.labels?.['sidecar.istio.io/inject'] === 'false' && next;
+    });
+    const [next] = await cluster.podsOf(key);
+    expect(next?.metadata.annotations).toMatchObject(podMetadata.annotations);
+    expect(next?.metadata.labels).toMatchObject({ 'app.kubernetes.io/name': 'echo' });
+  });
+
+  test('makes a ScheduledEcho not Ready: its CronJob starts no other Job', async () => {
+    const key = { namespace: await cluster.namespace(), name: 'meshed' };
+    const spec = { message: 'hello', schedule: '@yearly' };
+    await cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
+    await withReason(cluster, ScheduledEcho, key, 'Scheduled');
+    const job = await startScheduledJob(key);
+    const pod = await completeBesideSidecar(job, 60_000);
+    const { status, reason, message } = await withMessage(ScheduledEcho, key, 'Ready', /proxy/);
+    expect({ status, reason, message }).toEqual({
+      status: 'False',
+      reason: 'JobStuck',
+      message: `CronJob meshed starts no other Job: pod ${pod}: ${doesNotEnd}`,
+    });
+  });
+});
+
+describe('podMetadata', () => {
+  test.each([
+    ['an Echo', Echo, 'spec.podMetadata', (podMetadata: object) => ({ message: 'a', podMetadata })],
+    [
+      'the database of a BookStore',
+      BookStore,
+      'spec.bookDB.podMetadata',
+      (podMetadata: object) => ({
+        bookApp: { repository: 'a' },
+        bookDB: { repository: 'b', dbSize: '1Gi', podMetadata },
+      }),
+    ],
+  ] as const)(
+    'of %s that takes a label of the operator is rejected with the field and the value',
+    async (_, kind, path, specWith) => {
+      const key = { namespace: await cluster.namespace(), name: 'thief' };
+      const apply = (podMetadata: object) =>
+        cluster.client.apply<KubeObject>(kind, customManifest(key, specWith(podMetadata)) as Manifest<KubeObject>, {
+          force: true,
+        });
+      await expect(apply({ labels: { 'app.kubernetes.io/name': 'shop' } })).rejects.toThrow(
+        `${path}.labels: Invalid value: the operator or Kubernetes sets this label: app.kubernetes.io/name=shop`,
+      );
+      await expect(apply({ labels: { team: 'not/valid' } })).rejects.toThrow(
+        `${path}.labels.team: Invalid value: "not/valid"`,
+      );
+      await expect(apply({ annotations: { note: 'x'.repeat(16_385) } })).rejects.toThrow(`${path}.annotations.note`);
+    },
+  );
+});
+
+describe('an operator with other settings for the pods', () => {
+  test('changes what is to run, prints nothing again, and then writes nothing more', async () => {
+    const namespace = await cluster.namespace();
+    const [printed, scheduled] = [
+      { namespace, name: 'printed' },
+      { namespace, name: 'scheduled' },
+    ];
+    await cluster.client.apply(Echo, customManifest(printed, { message: 'once' }), { force: true });
+    await cluster.client.apply(ScheduledEcho, customManifest(scheduled, { message: 'often', schedule: '@yearly' }), {
+      force: true,
+    });
+    await cluster.endPods(printed);
+    await withReason(cluster, Echo, printed, 'Printed');
+    await withReason(cluster, ScheduledEcho, scheduled, 'Scheduled');
+    const { uid } = (await cluster.client.get(Job, printed)).metadata;
+    const settings = {
+      ECHO_RESOURCES: '{"requests":{"cpu":1,"memory":"16Mi"},"limits":{"cpu":"1000m","memory":"64Mi"}}',
+      CHILD_POD_LABELS: '{"sidecar.istio.io/inject":"false"}',
+      CHILD_POD_ANNOTATIONS: '{"note":"of all"}',
+    };
+    await operator.stop();
+    operator = await OperatorProcess.start(cluster.kubeconfig, settings);
+    const template = async () => (await cluster.client.get(CronJob, scheduled)).spec?.jobTemplate.spec?.template;
+    await eventually(
+      'the CronJob has the settings',
+      async () => (await template())?.metadata?.annotations?.note === 'of all',
+    );
+    expect((await template())?.metadata?.labels).toMatchObject({ 'sidecar.istio.io/inject': 'false' });
+    expect((await template())?.spec?.containers[0]?.resources).toEqual({
+      requests: { cpu: '1', memory: '16Mi' },
+      limits: { cpu: '1', memory: '64Mi' },
+    });
+    expect((await cluster.client.get(Job, printed)).metadata.uid).toBe(uid);
+    const written = async () => (await operatorWrites(cluster.auditLog, namespace)).length;
+    await operator.waitUntilIdle('scheduledecho');
+    const before = await written();
+    await operator.stop();
+    operator = await OperatorProcess.start(cluster.kubeconfig, settings);
+    await operator.waitUntilIdle('scheduledecho');
+    await operator.waitUntilIdle('echo');
+    expect(await written()).toBe(before);
+  });
+
+  test('satisfies a quota that demands limits', async () => {
+    const namespace = await cluster.namespace();
+    const key = { namespace, name: 'fits' };
+    const hard = { 'limits.cpu': '4', 'limits.memory': '4Gi' };
+    await cluster.client.create(ResourceQuota, { metadata: { namespace, name: 'compute' }, spec: { hard } });
+    await eventually('the quota counts', async () => {
+      const quota = await cluster.client.get(ResourceQuota, { namespace, name: 'compute' });
+      return quota.status?.used?.['limits.cpu'] !== undefined;
+    });
+    await cluster.client.apply(Echo, customManifest(key, { message: 'hello' }), { force: true });
     await cluster.endPods(key);
     await withReason(cluster, Echo, key, 'Printed');
   });

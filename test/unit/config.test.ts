@@ -28,8 +28,11 @@ const defaults: Config = {
   env: 'local',
   logLevel: 'debug',
   echoImage: 'busybox:1.36',
+  echoResources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } },
   podSetImage: 'busybox:1.36',
   childPod: {
+    labels: undefined,
+    annotations: undefined,
     imagePullSecrets: undefined,
     nodeSelector: undefined,
     tolerations: undefined,
@@ -112,6 +115,9 @@ const full = {
   ECHO_IMAGE: 'registry.example:5000/library/busybox@sha256:abc',
   POD_SET_IMAGE: 'registry.example/sleeper:1',
   CHILD_POD_IMAGE_PULL_SECRETS: 'registry, mirror.example',
+  ECHO_RESOURCES: '{"limits":{"cpu":1,"memory":"32Mi"}}',
+  CHILD_POD_LABELS: '{"team":"a"}',
+  CHILD_POD_ANNOTATIONS: '{"sidecar.istio.io/inject":"false"}',
   CHILD_POD_NODE_SELECTOR: '{"kubernetes.io/os":"linux"}',
   CHILD_POD_TOLERATIONS: '[{"key":"dedicated","operator":"Exists"}]',
   CHILD_POD_AFFINITY: '{"nodeAffinity":{}}',
@@ -170,8 +176,11 @@ test('every variable is read', () => {
     env: 'production',
     logLevel: 'warn',
     echoImage: 'registry.example:5000/library/busybox@sha256:abc',
+    echoResources: { limits: { cpu: 1, memory: '32Mi' } },
     podSetImage: 'registry.example/sleeper:1',
     childPod: {
+      labels: { team: 'a' },
+      annotations: { 'sidecar.istio.io/inject': 'false' },
       imagePullSecrets: ['registry', 'mirror.example'],
       nodeSelector: { 'kubernetes.io/os': 'linux' },
       tolerations: [{ key: 'dedicated', operator: 'Exists' }],
@@ -258,6 +267,8 @@ describe('a value that cannot be is refused by a line that names the variable, w
   const notEmpty = 'a text that is not empty';
   const boolean = 'true or false';
   const controllers = `some of ${controllerNames.join(', ')}, with commas between them, each once`;
+  const podLabels = 'a JSON object of texts, without the labels by which the operator or Kubernetes finds pods';
+  const resources = 'requests and limits, as {"requests":{"cpu":"10m"},"limits":{"memory":"64Mi"}}';
   const tables = 'tables with their schemas, as public.students, with commas between them';
   test.each([
     ['NAMESPACE', 'Default', label],
@@ -311,6 +322,13 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['POD_SET_IMAGE', 'busy box', 'an image reference, as busybox:1.36'],
     ['CHILD_POD_IMAGE_PULL_SECRETS', 'a,,b', 'DNS subdomains with commas between them'],
     ['CHILD_POD_NODE_SELECTOR', '{"disk":1}', 'a JSON object of texts, as {"kubernetes.io/os":"linux"}'],
+    ['CHILD_POD_LABELS', '{"a":1}', podLabels],
+    ['CHILD_POD_LABELS', '{"app":"shop"}', `${podLabels}: "app" is one`],
+    ['CHILD_POD_LABELS', '{"team":"a","job-name":"x"}', `${podLabels}: "job-name" is one`],
+    ['CHILD_POD_ANNOTATIONS', '[]', 'a JSON object of texts, as {"kubernetes.io/os":"linux"}'],
+    ['ECHO_RESOURCES', '{"limit":{"cpu":"1"}}', resources],
+    ['ECHO_RESOURCES', '{"limits":{"cpu":{}}}', resources],
+    ['ECHO_RESOURCES', 'none', resources],
     ['CHILD_POD_TOLERATIONS', '{}', 'a list of JSON objects, as [{"key":"dedicated","operator":"Exists"}]'],
     ['CHILD_POD_AFFINITY', '[]', 'a JSON object, as {"runAsNonRoot":true}'],
     ['CHILD_POD_PRIORITY_CLASS_NAME', 'Low', subdomain],

@@ -8,7 +8,11 @@ LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
 RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | list . | include "echoperator.mirrored" | quote }}
+# A release of an older chart lacks the value (--reuse-values).
+ECHO_RESOURCES: {{ .Values.echo.resources | default (.Files.Get "files/defaults.yaml" | fromYaml).echo.resources | toJson | quote }}
 POD_SET_IMAGE: {{ .Values.podSet.image | list . | include "echoperator.mirrored" | quote }}
+CHILD_POD_LABELS: {{ .Values.childPods.labels | default dict | toJson | quote }}
+CHILD_POD_ANNOTATIONS: {{ .Values.childPods.annotations | default dict | toJson | quote }}
 CHILD_POD_IMAGE_PULL_SECRETS: {{ include "echoperator.pullSecretNames" . | quote }}
 CHILD_POD_NODE_SELECTOR: {{ .Values.childPods.nodeSelector | default dict | toJson | quote }}
 CHILD_POD_TOLERATIONS: {{ .Values.childPods.tolerations | default list | toJson | quote }}

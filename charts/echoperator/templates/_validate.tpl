@@ -12,6 +12,11 @@
 {{- fail "controllers.postgresWriter.enabled requires postgresWriter.credentials.existingSecret, the Secret with the role's name and password." }}
 {{- end }}
 {{- end }}
+{{- range $label := list "app" "version" "app.example.com/template-hash" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/managed-by" "batch.kubernetes.io/controller-uid" "batch.kubernetes.io/job-name" "controller-uid" "job-name" }}
+{{- if hasKey ($.Values.childPods.labels | default dict) $label }}
+{{- fail (printf "childPods.labels has %s=%s, but the operator or Kubernetes finds pods by this label: remove it." $label (get $.Values.childPods.labels $label)) }}
+{{- end }}
+{{- end }}
 {{- if and .Values.petstore.enabled .Values.petstore.tls.enabled (not (include "echoperator.petstoreSecret" .)) }}
 {{- fail "petstore.enabled requires petstore.tls.existingSecret, a Secret with tls.crt, tls.key and ca.crt, or petstore.tls.certManager: the pet store serves only clients with a certificate. With petstore.tls.enabled=false it serves everybody who can connect, in plain text." }}
 {{- end }}

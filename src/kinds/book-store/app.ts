@@ -9,7 +9,7 @@ import {
   appServiceKey,
   childMetadata,
   deploymentKey,
-  objectLabels,
+  podMetadataFor,
   podSpecOf,
   readyWhenListening,
   type SpecWithDefaults,
@@ -97,9 +97,12 @@ function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable
   return { reason: 'AppUpdating', message: `${readyPods}: ${detail}` };
 }
 
-/** Why the API server refuses the app's pods, for example a quota or a policy. No pod exists that could show it. */
+/** Why the API server refuses the app's pods or its ReplicaSet, for example a quota or a policy. No pod exists that could show it. */
 const replicaFailure = ({ status }: Deployment): string | undefined =>
-  status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True')?.message;
+  status?.conditions?.find(
+    ({ type, status: is, reason }) =>
+      (type === 'ReplicaFailure' && is === 'True') || (type === 'Progressing' && reason === 'ReplicaSetCreateError'),
+  )?.message;
 
 /** The Services of a BookStore whose names its spec no longer has. @param owned all Services that it controls */
 export const earlierServices = (owned: readonly Service[], { app, database }: SpecWithDefaults): readonly Service[] =>
@@ -143,9 +146,10 @@ async function releaseReplicas(deployment: Deployment, client: Client): Promise<
 /** The Deployment that runs the app. */
 export function deploymentOf(
   bookStore: BookStore,
-  { app }: SpecWithDefaults,
+  spec: SpecWithDefaults,
   podDefaults: PodDefaults,
 ): Child<Deployment> {
+  const { app } = spec;
   const { replicas, targetPort } = app;
   return {
     metadata: {
@@ -156,7 +160,7 @@ export function deploymentOf(
       ...(replicas !== undefined && { replicas }),
       selector: { matchLabels: selectorLabels(bookStore, 'app') },
       template: {
-        metadata: { labels: objectLabels(bookStore, 'app') },
+        metadata: podMetadataFor(bookStore, 'app', spec, podDefaults),
         spec: podSpecOf(app, podDefaults, {
           name: 'app',
           ports: [{ name: 'http', containerPort: targetPort }],

@@ -20,7 +20,7 @@ import {
   childMetadata,
   type DatabaseSpec,
   databaseServiceKey,
-  objectLabels,
+  podMetadataFor,
   podSpecOf,
   readyWhenListening,
   type SpecWithDefaults,
@@ -304,10 +304,11 @@ const createdMs = ({ metadata }: StatefulSet): number => Date.parse(metadata.cre
  */
 export function statefulSetOf(
   bookStore: BookStore,
-  { database }: SpecWithDefaults,
+  spec: SpecWithDefaults,
   existing: StatefulSet | undefined,
   podDefaults: PodDefaults,
 ): Child<StatefulSet> {
+  const { database } = spec;
   const { replicas, port, dataPath, serviceName } = database;
   return {
     metadata: childMetadata(bookStore, statefulSetKey(bookStore), 'database'),
@@ -321,7 +322,7 @@ export function statefulSetOf(
       // The StatefulSet controller deletes no claim: see reclaim.ts.
       persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
       template: {
-        metadata: { labels: objectLabels(bookStore, 'database') },
+        metadata: podMetadataFor(bookStore, 'database', spec, podDefaults),
         spec: podSpecOf(database, podDefaults, {
           name: 'database',
           ports: [{ name: 'database', containerPort: port }],

@@ -1,7 +1,8 @@
 import { childName, dotlessChildName, missingField } from '../../runtime/controller/index.ts';
 import { keyOf, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
-import type { PodDefaults } from '../shared/pod-defaults.ts';
+import { type PodDefaults, resourcesOf } from '../shared/pod-defaults.ts';
+import { type PodMetadata, podMetadataOf } from '../shared/pod-metadata.ts';
 import { type BookStore, defaultAppServiceName, defaultDatabaseServiceName } from './kind.ts';
 
 type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>;
@@ -15,6 +16,7 @@ export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'e
 export interface SpecWithDefaults {
   readonly app: {
     readonly container: ContainerSettings;
+    readonly podMetadata: PodMetadata | undefined;
     /** Undefined: the operator's default. */
     readonly podSecurityContext: PodSecurityContext | undefined;
     /** Undefined: somebody else sets the number in the Deployment, for example an autoscaler. */
@@ -26,6 +28,7 @@ export interface SpecWithDefaults {
   };
   readonly database: {
     readonly container: ContainerSettings;
+    readonly podMetadata: PodMetadata | undefined;
     /** Undefined: the operator's default. */
     readonly podSecurityContext: PodSecurityContext | undefined;
     readonly replicas: number;
@@ -50,6 +53,7 @@ export function specWithDefaultsOf(bookStore: BookStore): SpecWithDefaults {
   return {
     app: {
       container: containerOf(bookApp),
+      podMetadata: bookApp.podMetadata,
       podSecurityContext: bookApp.podSecurityContext,
       replicas: bookApp.replicas,
       port,
@@ -59,6 +63,7 @@ export function specWithDefaultsOf(bookStore: BookStore): SpecWithDefaults {
     },
     database: {
       container: containerOf(bookDB),
+      podMetadata: bookDB.podMetadata,
       podSecurityContext: bookDB.podSecurityContext,
       replicas: bookDB.replicas ?? 1,
       port: bookDB.port ?? 27_017,
@@ -81,14 +86,11 @@ function containerOf({
   resources,
   securityContext,
 }: ImageSpec): ContainerSettings {
-  const { requests, limits } = resources ?? {};
   return {
     image: `${repository}:${tag}`,
     imagePullPolicy: imagePullPolicy ?? 'IfNotPresent',
     ...(env && { env: env.map(withServerDefaults) }),
-    ...(resources && {
-      resources: { ...(requests && { requests: asStrings(requests) }), ...(limits && { limits: asStrings(limits) }) },
-    }),
+    ...(resources && { resources: resourcesOf(resources) }),
     ...(securityContext && { securityContext }),
   };
 }
@@ -106,10 +108,6 @@ function withServerDefaults({ valueFrom, ...variable }: Variable): NonNullable<C
   };
   return { ...variable, valueFrom: references };
 }
-
-/** The API server stores each quantity as a string. */
-const asStrings = (quantities: Readonly<Record<string, string | number>>): Readonly<Record<string, string>> =>
-  Object.fromEntries(Object.entries(quantities).map(([resource, quantity]) => [resource, String(quantity)]));
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
@@ -184,6 +182,14 @@ export const childMetadata = (bookStore: BookStore, { name }: ObjectKey, compone
   name,
   labels: objectLabels(bookStore, component),
 });
+
+/** The metadata of the pods of one component. */
+export const podMetadataFor = (
+  bookStore: BookStore,
+  component: Component,
+  spec: SpecWithDefaults,
+  defaults: PodDefaults,
+) => podMetadataOf(objectLabels(bookStore, component), defaults.metadata, spec[component].podMetadata);
 
 /**
  * The pod's spec of one component, without its volumes.

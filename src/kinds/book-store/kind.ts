@@ -1,6 +1,7 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits, qualifiedKeys } from '../shared/limits.ts';
+import { podMetadata } from '../shared/pod-metadata.ts';
 
 const port = (description: string) => Type.Integer({ format: 'int32', minimum: 1, maximum: 65_535, description });
 
@@ -271,6 +272,7 @@ export const BookStore = defineKind({
           ),
           env,
           resources,
+          podMetadata,
           podSecurityContext,
           securityContext,
         },
@@ -322,6 +324,7 @@ export const BookStore = defineKind({
           ),
           env,
           resources,
+          podMetadata,
           podSecurityContext,
           securityContext,
         },

@@ -14,7 +14,7 @@ export const jobNameOf = ({ metadata }: Echo): string => childName(metadata.name
 
 /** The Job that prints an Echo's message, for its current generation. */
 export function echoJob(echo: Echo, settings: PrintPodSettings): Child<Job> {
-  const { message, ttlSecondsAfterFinished } = echo.spec;
+  const { ttlSecondsAfterFinished } = echo.spec;
   return {
     metadata: {
       name: jobNameOf(echo),
@@ -23,7 +23,7 @@ export function echoJob(echo: Echo, settings: PrintPodSettings): Child<Job> {
     },
     spec: {
       ...(ttlSecondsAfterFinished !== undefined && { ttlSecondsAfterFinished }),
-      template: printPod(message, settings),
+      template: printPod(echo.spec, settings),
     },
   };
 }

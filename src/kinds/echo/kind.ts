@@ -1,6 +1,7 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
+import { podMetadata } from '../shared/pod-metadata.ts';
 
 /** Prints a message once per generation of its spec. A Job of the same name prints it. */
 export const Echo = defineKind({
@@ -28,6 +29,7 @@ export const Echo = defineKind({
             'Seconds after which Kubernetes deletes the finished Job and its pod. Default: they exist as long as the Echo.',
         }),
       ),
+      podMetadata,
     },
     { description: 'The message, and how long its Job is kept.' },
   ),

@@ -3,6 +3,7 @@ import { type Child, childName } from '../../runtime/controller/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
 import { limits } from '../shared/limits.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
+import { podMetadataOf } from '../shared/pod-metadata.ts';
 import { templateHashLabel } from '../shared/pods.ts';
 import type { PodSet } from './kind.ts';
 
@@ -95,13 +96,9 @@ export const isOutdated = (pod: Pod, hash: string): boolean =>
  */
 export function newPod(set: PodSet, hash: string, name: string, settings: DefaultPodSettings): Child<Pod> {
   const { template } = set.spec;
-  const { annotations } = template?.metadata ?? {};
+  const metadata = template === undefined ? settings.podDefaults.metadata : template.metadata;
   return {
-    metadata: {
-      name,
-      labels: { ...template?.metadata?.labels, ...podLabels(set), [templateHashLabel]: hash },
-      ...(annotations && { annotations }),
-    },
+    metadata: { name, ...podMetadataOf({ ...podLabels(set), [templateHashLabel]: hash }, metadata) },
     // The API server validates this user input.
     spec: (template?.spec as Pod['spec']) ?? defaultPodSpec(settings),
   };

@@ -24,7 +24,7 @@ export const cronJobNameOf = (echo: ScheduledEcho, cronJobs: readonly CronJob[])
 
 /** The CronJob of this name that prints a ScheduledEcho's message. */
 export function cronJobOf(echo: ScheduledEcho, name: string, settings: PrintPodSettings): Child<CronJob> {
-  const { message, schedule, timeZone, suspend = false } = echo.spec;
+  const { schedule, timeZone, suspend = false } = echo.spec;
   return {
     metadata: { name, labels: podLabels },
     spec: {
@@ -32,7 +32,7 @@ export function cronJobOf(echo: ScheduledEcho, name: string, settings: PrintPodS
       ...(timeZone !== undefined && { timeZone }),
       suspend,
       concurrencyPolicy: 'Forbid',
-      jobTemplate: { metadata: { labels: podLabels }, spec: { template: printPod(message, settings) } },
+      jobTemplate: { metadata: { labels: podLabels }, spec: { template: printPod(echo.spec, settings) } },
     },
   };
 }

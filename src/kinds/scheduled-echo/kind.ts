@@ -1,6 +1,7 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
+import { podMetadata } from '../shared/pod-metadata.ts';
 
 /** Prints a message on a schedule. A CronJob runs the pods. */
 export const ScheduledEcho = defineKind({
@@ -38,6 +39,7 @@ export const ScheduledEcho = defineKind({
           description: 'Whether to start no new Job. Jobs that already run continue. Default: false.',
         }),
       ),
+      podMetadata,
     },
     { description: 'The message and its schedule.' },
   ),

@@ -13,6 +13,10 @@ export const limits = {
   annotationValue: 262_144,
   /** The labels or the annotations of an object. Kubernetes limits only their size. */
   labels: 1024,
+  /** The labels or the annotations that a spec adds to the pods of its object. */
+  podMetadata: 64,
+  /** The value of such an annotation. The longest configure the sidecars of a mesh or a secret store. */
+  podAnnotationValue: 16_384,
   /** A repository or a tag with a digest. A registry accepts 255 and 128 characters. */
   image: 1024,
   /** A path on Linux (PATH_MAX). */

@@ -1,5 +1,6 @@
 import type { Job } from '../../runtime/kinds/index.ts';
-import type { PodDefaults } from './pod-defaults.ts';
+import { type PodDefaults, type ResourceSettings, resourcesOf } from './pod-defaults.ts';
+import { type PodMetadata, podMetadataOf } from './pod-metadata.ts';
 
 type PodTemplate = NonNullable<Job['spec']>['template'];
 
@@ -8,6 +9,13 @@ export interface PrintPodSettings {
   /** The image of the pod. It must contain printf. */
   readonly image: string;
   readonly podDefaults: PodDefaults;
+  readonly resources: ResourceSettings;
+}
+
+/** What a pod prints, and its labels and annotations. */
+export interface PrintSpec {
+  readonly message: string;
+  readonly podMetadata?: PodMetadata;
 }
 
 /**
@@ -17,9 +25,12 @@ export interface PrintPodSettings {
  * echo interprets `-n` and backslashes. So each `$` is doubled, which the kubelet undoes
  * (k8s.io/kubernetes/third_party/forked/golang/expansion), and printf prints its second argument as it is.
  */
-export function printPod(message: string, { image, podDefaults }: PrintPodSettings): PodTemplate {
+export function printPod(
+  { message, podMetadata }: PrintSpec,
+  { image, podDefaults, resources }: PrintPodSettings,
+): PodTemplate {
   return {
-    metadata: { labels: podLabels },
+    metadata: podMetadataOf(podLabels, podDefaults.metadata, podMetadata),
     spec: {
       restartPolicy: 'Never',
       automountServiceAccountToken: false,
@@ -32,7 +43,7 @@ export function printPod(message: string, { image, podDefaults }: PrintPodSettin
           imagePullPolicy: 'IfNotPresent',
           command: ['printf', '%s\\n', message.replaceAll('$', '$$$$')],
           ...podDefaults.container,
-          resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { memory: '64Mi' } },
+          resources: resourcesOf(resources),
         },
       ],
     },

@@ -6,7 +6,7 @@ import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
 import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
 import { newPod } from '../../../src/kinds/pod-set/pod.ts';
 import { printPod } from '../../../src/kinds/shared/print-pod.ts';
-import { bookStorePodDefaults, podDefaults } from '../../../src/operator.ts';
+import { bookStorePodDefaults, podDefaults, printPodSettings } from '../../../src/operator.ts';
 import type { Manifest } from '../../../src/runtime/index.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';
 import type { Rendering } from '../rendering.ts';
@@ -35,7 +35,7 @@ export function allPodSpecs(rendering: Rendering): ReadonlyMap<string, PodSpec> 
   const podSet = { metadata, spec: { replicas: 1 } };
   const ofChart = [...rendering.podSpecs()].map(([name, spec]) => [name, jsonOf(spec)] as const);
   const ofOperator = {
-    Echo: printPod('hello', { image: config.echoImage, podDefaults: defaults }).spec,
+    Echo: printPod({ message: 'hello' }, printPodSettings(config)).spec,
     PodSet: newPod(podSet, 'default', 'shop-pod-0', { image: config.podSetImage, podDefaults: defaults }).spec,
     'app of a BookStore': deploymentOf(bookStore, bookStoreSpec, bookStoreDefaults).spec?.template.spec,
     'database of a BookStore': statefulSetOf(bookStore, bookStoreSpec, undefined, bookStoreDefaults).spec?.template

@@ -62,11 +62,27 @@ const ofContainers = (part: string): Readonly<Record<string, readonly unknown[]>
   [`${part}.podSecurityContext.supplementalGroups`]: [[1, 2], [], [-1]],
 });
 
+/** @param part of the spec, with the dot after it. */
+const ofPodMetadata = (part: string) => ({
+  [`${part}podMetadata`]: [{ labels: { tier: 'web' }, annotations: { note: 'a' } }, {}, 'a text'],
+  [`${part}podMetadata.labels`]: [
+    { 'sidecar.istio.io/inject': 'false' },
+    {},
+    { 'app.kubernetes.io/name': 'other' },
+    { 'job-name': 'other' },
+    { tier: 'no value / 世界' },
+    { [longKey]: 'x' },
+    'a text',
+  ],
+  [`${part}podMetadata.annotations`]: [{ note: 'a' }, {}, { [longKey]: 'x' }, 'a text'],
+});
+
 const subjects = (outside: Outside): Readonly<Record<ControllerName, MutationSubject>> => ({
   echo: {
     kind: Echo,
     children: [Job],
     spec: { message: 'hello' },
+    values: ofPodMetadata(''),
     // The status is not ours.
     mayDiffer: (path) => path.endsWith('.annotations.mmontes.io/generation') || /^Job .* #1\.status\./.test(path),
   },
@@ -77,6 +93,7 @@ const subjects = (outside: Outside): Readonly<Record<ControllerName, MutationSub
     values: {
       schedule: ['1 2 3 4 *', '@yearly', '* * *', '', 'TZ=UTC 0 0 1 1 *', '0 0 31 2 *'],
       timeZone: ['Europe/Madrid', 'Etc/UTC', 'Mars/Olympus', ''],
+      ...ofPodMetadata(''),
     },
   },
   podSet: {
@@ -136,6 +153,8 @@ const subjects = (outside: Outside): Readonly<Record<ControllerName, MutationSub
     values: {
       ...ofContainers('bookApp'),
       ...ofContainers('bookDB'),
+      ...ofPodMetadata('bookApp.'),
+      ...ofPodMetadata('bookDB.'),
       bookDB: [
         { repository: 'example.com/other', replicas: 1, dbSize: '1Gi', serviceName: 'the-db', storageClassName: 'one' },
         {},

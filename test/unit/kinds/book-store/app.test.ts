@@ -62,6 +62,13 @@ test('an earlier Service is deleted with a precondition on its version', async (
   await expect(reconcile(serving, { delete: () => Promise.reject(conflict) }).result).rejects.toBe(conflict);
 });
 
+test('the message quotes the Deployment when the API server refuses its ReplicaSet', async () => {
+  const message = 'Failed to create new replica set "shop-app-1": exceeded quota: q';
+  const conditions = [{ type: 'Progressing', status: 'False', reason: 'ReplicaSetCreateError', message }];
+  const { app } = await reconcile({ observedGeneration: 1, conditions }).result;
+  expect(app.message).toBe(`0 of 1 pods of Deployment shop-app are ready: ${message}`);
+});
+
 test('the message quotes the Deployment when the API server refuses its pods', async () => {
   const message = 'pods "shop-app-1" is forbidden: exceeded quota: q';
   const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }];

@@ -5,7 +5,7 @@ import { podSettings } from '../../../../testkit/pod-settings.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const containerOf = (message: string) => {
-  const container = printPod(message, podSettings).spec?.containers[0];
+  const container = printPod({ message }, podSettings).spec?.containers[0];
   if (container === undefined) throw new Error('the pod has no container');
   return container;
 };
@@ -83,7 +83,7 @@ describe('printf prints the message unchanged', () => {
 });
 
 test('the pod fits the Pod Security Standard restricted', () => {
-  const { spec } = printPod('Hola', { ...podSettings, image: 'mirror.example/busybox:1.36' });
+  const { spec } = printPod({ message: 'Hola' }, { ...podSettings, image: 'mirror.example/busybox:1.36' });
   expect(spec).toMatchObject({
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
