@@ -238,7 +238,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     const { reason, message, status: written } = await reported();
     expect([reason, message]).toEqual([
       'JobStuck',
-      'CronJob hello starts no other Job: Job hello-1 has no pod: FailedCreate: no quota',
+      'CronJob hello-2cf24dba5f starts no other Job: Job hello-1 has no pod: FailedCreate: no quota',
     ]);
     expect(written).toMatchObject({ conditions: [{ type: 'Ready', status: 'False' }] });
     expect([await noted(), await noted()]).toEqual(['Normal CronJobCreated', 'Warning JobStuck']);
@@ -268,7 +268,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     expect(await reported()).toMatchObject({
       reason: 'JobStuck',
       message:
-        'CronJob hello starts no other Job: pod hello-1-x: container echo has completed, but container proxy still runs, so the pod does not end',
+        'CronJob hello-2cf24dba5f starts no other Job: pod hello-1-x: container echo has completed, but container proxy still runs, so the pod does not end',
     });
     await noted();
     await noted();

@@ -27,8 +27,8 @@ const pods = (fields: object, settings = config) => {
   const spec = specWithDefaultsOf(store);
   return {
     Echo: echoJob(echoOf({ spec: { message: 'a', ...fields } }), printPodSettings(settings)).spec?.template,
-    ScheduledEcho: cronJobOf(scheduledEchoOf({ spec: fields }), printPodSettings(settings)).spec?.jobTemplate.spec
-      ?.template,
+    ScheduledEcho: cronJobOf(scheduledEchoOf({ spec: fields }), 'hello', printPodSettings(settings)).spec?.jobTemplate
+      .spec?.template,
     'BookStore app': deploymentOf(store, spec, bookStorePodDefaults(settings)).spec?.template,
     'BookStore database': statefulSetOf(store, spec, undefined, bookStorePodDefaults(settings)).spec?.template,
   };
