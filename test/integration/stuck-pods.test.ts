@@ -13,6 +13,7 @@ import {
   type ObjectKey,
 } from '../../src/runtime/index.ts';
 import { CronJob, Job, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
+import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
@@ -49,7 +50,7 @@ function withMessage<T extends Reporting>(kind: Kind<T>, key: ObjectKey, type: s
 
 /** Plays the CronJob controller: it starts a Job that was due 20 seconds ago. */
 async function startScheduledJob(key: Required<ObjectKey>): Promise<Required<ObjectKey>> {
-  const cronJob = await cluster.client.get(CronJob, key);
+  const cronJob = await cluster.client.get(CronJob, cronJobKey(key));
   const template = cronJob.spec?.jobTemplate.spec?.template;
   if (template === undefined) throw new Error('a CronJob has a template');
   const metadata = { ...key, name: `${key.name}-1`, ownerReferences: [controllerReference(CronJob, cronJob)] };
@@ -58,7 +59,7 @@ async function startScheduledJob(key: Required<ObjectKey>): Promise<Required<Obj
     active: [{ apiVersion: 'batch/v1', kind: 'Job', name: metadata.name, uid }],
     lastScheduleTime: `${new Date(Date.now() - 20_000).toISOString().slice(0, -5)}Z`,
   };
-  await cluster.client.patch(CronJob, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  await cluster.client.patch(CronJob, cronJobKey(key), { type: 'merge', body: { status } }, { subresource: 'status' });
   return { namespace: key.namespace, name: metadata.name };
 }
 
@@ -97,7 +98,7 @@ describe('a quota that demands limits', () => {
     expect(message).toContain(`Job ${job.name} has no pod: FailedCreate: pod is forbidden: ${demand}echo`);
     // When the Job has ended, the CronJob can start the next one.
     const body = { status: { active: null } };
-    await cluster.client.patch(CronJob, scheduled, { type: 'merge', body }, { subresource: 'status' });
+    await cluster.client.patch(CronJob, cronJobKey(scheduled), { type: 'merge', body }, { subresource: 'status' });
     await withReason(cluster, ScheduledEcho, scheduled, 'Scheduled');
   });
 
@@ -184,7 +185,7 @@ describe('a sidecar that runs on after the message was printed', () => {
     expect({ status, reason, message }).toEqual({
       status: 'False',
       reason: 'JobStuck',
-      message: `CronJob meshed starts no other Job: pod ${pod}: ${doesNotEnd}`,
+      message: `CronJob ${cronJobKey(key).name} starts no other Job: pod ${pod}: ${doesNotEnd}`,
     });
   });
 });
@@ -242,7 +243,8 @@ describe('an operator with other settings for the pods', () => {
     };
     await operator.stop();
     operator = await OperatorProcess.start(cluster.kubeconfig, settings);
-    const template = async () => (await cluster.client.get(CronJob, scheduled)).spec?.jobTemplate.spec?.template;
+    const template = async () =>
+      (await cluster.client.get(CronJob, cronJobKey(scheduled))).spec?.jobTemplate.spec?.template;
     await eventually(
       'the CronJob has the settings',
       async () => (await template())?.metadata?.annotations?.note === 'of all',

@@ -91,7 +91,7 @@ export class Applier {
     const { fieldManager } = options;
     if (!/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(fieldManager)) {
       throw new RangeError(
-        `fieldManager must be a DNS subdomain, because it prefixes an annotation; is "${fieldManager}"`,
+        `the name of an operator, its field manager, must be a DNS subdomain, because it prefixes an annotation; is "${fieldManager}"`,
       );
     }
     this.#annotation = `${fieldManager}/applied`;

@@ -124,7 +124,8 @@ const defaultReconcileTimeoutMs = 300_000;
  * - `reconcile` and `cleanUp` are idempotent, and decide from the object and the caches.
  * - Every kind that they read is named in the definition.
  *
- * @throws RangeError for a reason that is not CamelCase or is a standard one, and for a cluster-scoped child of a namespaced kind.
+ * @throws RangeError for a reason that is not CamelCase or is a standard one, a finalizer without a domain, and a cluster-scoped child of a
+ *   namespaced kind.
  *
  * @example
  * const greetings = defineController(Greeting, {
@@ -174,6 +175,8 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     this.children = this.#owned.map((owned) => owned.kind);
     this.reasons = reasonsOf(definition, this.#owned);
     this.permissions = rulesOf(kind, definition, this.#owned);
+    if (this.finalizer !== undefined && !/[./]/.test(this.finalizer))
+      throw new RangeError(`the finalizer's name must be qualified, such as example.com/${this.finalizer}`);
     const misplaced = this.#owned.find((owned) => kind.scope === 'Namespaced' && owned.kind.scope === 'Cluster');
     if (misplaced === undefined) return;
     throw new RangeError(

@@ -34,7 +34,7 @@ export interface Owned<T extends KubeObject, M, C extends KubeObject> {
 export interface Reference<T extends KubeObject> {
   readonly kind: Kind;
   /** Must be pure, and depend on the object alone. A name stands for that name in the object's namespace, or of a cluster-scoped kind. */
-  readonly keys: (object: T) => Iterable<ObjectKey | string>;
+  readonly keys: (object: T) => readonly (ObjectKey | string)[];
 }
 
 /** Another kind whose changes matter. */
@@ -94,13 +94,16 @@ export interface FinalizerDefinition<T extends ReportingObject, R extends string
    * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other outcome is reported like that of a reconcile. It
    * must end with one of them: otherwise nothing would say why the object stays. Must be idempotent. The spec may be invalid.
    */
-  readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F>>;
+  readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F, T>>;
 }
 
-/** Rejects members that an outcome does not have: the type of a returned object is inferred. */
-export type OnlyMembers<E> = E extends { readonly reason: string }
+/** Rejects members that an outcome, or the status of `T`, does not have: the type of a returned object is inferred. */
+export type OnlyMembers<E, T extends ReportingObject> = (E extends { readonly reason: string }
   ? { readonly [K in Exclude<keyof E, keyof Outcome>]?: never }
-  : unknown;
+  : unknown) &
+  (E extends { readonly status?: infer U }
+    ? { readonly status?: { readonly [K in Exclude<keyof U, keyof NonNullable<T['status']>>]?: never } | undefined }
+    : unknown);
 
 /**
  * What {@link defineController} makes a controller from. Declare `memory`, `setUp` and `indexes` before the members that use them: their
@@ -159,7 +162,7 @@ export interface Definition<
    */
   readonly around?: <A>(work: () => Promise<A>, state: S) => Promise<A>;
   /** Makes the world match the object, which is not being deleted, and has every required field. Level-based and idempotent. */
-  readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E>>;
+  readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E, T>>;
   /**
    * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and
    * retried. A refusal is retried in any case. Not called for a Conflict, an AlreadyExists or a terminating namespace, while the process

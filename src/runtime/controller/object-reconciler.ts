@@ -43,7 +43,7 @@ import { OwnedChildren } from './owned-children.ts';
 import { patchStatus } from './patch-status.ts';
 import { passes } from './predicate.ts';
 import { EndIgnoredError, type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
-import { done, type Result, requeueAfter } from './result.ts';
+import { done, type Result, requeueAfter, TerminalError } from './result.ts';
 import { refusedOutcome } from './standard-outcomes.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
 
@@ -140,7 +140,13 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     const { finalizer } = this.#definition;
     if (finalizer === undefined) return undefined;
     if (this.#needsFinalizer(run.object)) {
-      const ending = await this.#call(run, finalizer.cleanUp);
+      const ending = await this.#call(run, async (object, context) => {
+        const outcome = await finalizer.cleanUp(object, context);
+        // Nothing would say why the object stays. The compiler rejects it.
+        if (outcome === undefined)
+          throw new TerminalError(`cleanUp of ${this.#kind.kind} returned nothing: return cleanedUp, or an outcome`);
+        return outcome;
+      });
       if (!isCleanedUp(ending)) return ending;
     }
     await removeAfterCleanup(run.context.client, this.#kind, run.object, finalizer.name);
@@ -266,10 +272,17 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   }
 
   #failed(error: unknown, object: T): Outcome<R | StandardReason, T> | undefined {
-    return this.#definition.failed?.(error, object, {
-      ...this.#readsOf(() => object),
-      state: this.#environment.state(),
-    });
+    try {
+      return this.#definition.failed?.(error, object, {
+        ...this.#readsOf(() => object),
+        state: this.#environment.state(),
+      });
+    } catch (defect) {
+      throw new AggregateError(
+        [defect, error],
+        'the function `failed` threw: its error, and the one that it was asked about',
+      );
+    }
   }
 
   #observe(object: T): Observation<T> {

@@ -66,11 +66,16 @@ export type ReasonOf<M extends Reasons> = keyof M & string;
  */
 export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R> {
   for (const reason of Object.keys(reasons)) {
-    if (!/^[A-Z][A-Za-z0-9]*$/.test(reason))
-      throw new RangeError(`a reason must be one CamelCase word, is "${reason}"`);
+    if (!isReason(reason)) throw new RangeError(`a reason must be one CamelCase word, is "${reason}"`);
   }
   return reasons;
 }
+
+const isReason = (reason: string): boolean => /^[A-Z][A-Za-z0-9]*$/.test(reason);
+
+/** As metav1.Condition documents it: `Exposed`, `example.com/Exposed`. */
+const isConditionType = (type: string): boolean =>
+  /^(?:[a-z0-9.-]+\/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/.test(type);
 
 /** The reasons that every kind has besides its own: an {@link OutcomeReporter} itself reports them. */
 export const commonReasons = defineReasons({
@@ -279,12 +284,15 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    *
    * @throws
    * - `outcome.error`, unless it is a refusal.
+   * - TerminalError for a reason or a condition that the kind cannot report.
    * - The error of the status write; `outcome.error` is then logged. A refused status write is the `cause` of an Error, so
    *   that `reconcile` does not report it.
    * - An Error if the installed CustomResourceDefinition has no status subresource.
    */
   async report(object: T, outcome: Outcome<R, T>, context: ReportingContext): Promise<Result> {
     const { error, requeueAfterMs } = outcome;
+    const problem = this.#problemOf(outcome);
+    if (problem !== undefined) throw new TerminalError(problem, error === undefined ? undefined : { cause: error });
     try {
       await this.#write(object, this.#withFailure(outcome, context), context);
     } catch (failure) {
@@ -300,6 +308,22 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     if (isRefusal(error)) return retry(error);
     this.#markReported(error);
     throw error;
+  }
+
+  /** What the compiler may not have seen, for example of a program that nobody has type-checked. A retry does not fix it. */
+  #problemOf({ reason, conditions = [] }: Outcome<R, T>): string | undefined {
+    const { kind } = this.#options.kind;
+    if (!Object.hasOwn(this.#reasons, reason))
+      return `the controller of ${kind} reports the reason ${JSON.stringify(reason)}, which its \`reasons\` do not declare`;
+    const wrong = conditions.find(
+      (each) => each.type === 'Ready' || !isConditionType(each.type) || !isReason(each.reason),
+    );
+    if (wrong === undefined) return undefined;
+    const problem =
+      wrong.type === 'Ready'
+        ? 'which follows from the reason of the outcome'
+        : `of the reason ${JSON.stringify(wrong.reason)}: the type is a qualified name, and the reason one CamelCase word`;
+    return `the controller of ${kind} reports a condition ${JSON.stringify(wrong.type)}, ${problem}`;
   }
 
   /** Records an Event and a log line for an action, such as recreating a child. Does not wait and never throws. */

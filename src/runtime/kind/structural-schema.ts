@@ -137,10 +137,19 @@ function structuralKeyword(keyword: string, value: Json, path: string): JsonObje
   }
 }
 
+/** The API server fills a default in before it validates. `kubectl explain` would tell users that they must set the field. */
+function requiredOf({ required, properties }: JsonObject): readonly Json[] | undefined {
+  if (!Array.isArray(required)) return undefined;
+  return required.filter((name) => {
+    const schema = isObject(properties) ? properties[String(name)] : undefined;
+    return !(isObject(schema) && 'default' in schema);
+  });
+}
+
 /**
  * Converts a JSON Schema to a structural schema, the only form that a CustomResourceDefinition accepts
  * (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
- * Literals become enums, records become `additionalProperties`, a union with null becomes `nullable`, and numeric exclusive
+ * A field with a default is not required. Literals become enums, records become `additionalProperties`, a union with null becomes `nullable`, and numeric exclusive
  * bounds become the boolean ones of OpenAPI 3.0.
  *
  * @throws NotStructuralError with the path of a schema that has no structural form.
@@ -152,6 +161,9 @@ export function structuralSchema(schema: Json, path: string): JsonObject {
   for (const [keyword, value] of Object.entries(schema)) {
     Object.assign(result, structuralKeyword(keyword, value, path));
   }
+  const required = requiredOf(result);
+  if (required !== undefined && required.length > 0) result.required = required;
+  else delete result.required;
   if (Array.isArray(result.enum) && result.type === undefined) Object.assign(result, enumOf(result.enum, path));
   if (result.type === undefined && result['x-kubernetes-int-or-string'] !== true) {
     if (result['x-kubernetes-preserve-unknown-fields'] !== true)

@@ -61,10 +61,17 @@ const maxAttempts = 3;
  * From the perturbed step, a run goes straight to the last one.
  *
  * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
- * @throws RangeError for a name of `only` that selects no plan.
+ * @throws RangeError for a cluster-scoped kind, and for a name of `only` that selects no plan.
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
+  for (const { name, kinds } of options.scenarios) {
+    const clusterScoped = kinds.find(({ scope }) => scope === 'Cluster');
+    if (clusterScoped !== undefined)
+      throw new RangeError(
+        `${clusterScoped.kind} of the scenario ${name} is cluster-scoped: leave it out of \`kinds\`, and name its objects after the namespace`,
+      );
+  }
   const { connection, concurrency = 4, only, select = (names) => names } = options;
   const client = createClient(connection, { fieldManager: 'user' });
   const running = new Set<Run>();

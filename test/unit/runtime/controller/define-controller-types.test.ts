@@ -80,6 +80,11 @@ const definitions = () => [
   }),
   defineController(Gadget, {
     reasons,
+    // @ts-expect-error a misspelt field of the status
+    reconcile: async () => ({ reason: 'Made', message: '', status: { phase: 'Done', fase: 'Done' } }),
+  }),
+  defineController(Gadget, {
+    reasons,
     // @ts-expect-error a misspelt member
     reconcile: async () => ({ reason: 'Made', message: '', requeueAfter: 10 }),
   }),
@@ -116,5 +121,5 @@ const definitions = () => [
 ];
 
 test('the definitions that compile are controllers', () => {
-  expect(definitions().map(({ kind }) => kind)).toEqual(Array(9).fill(Gadget));
+  expect(definitions().map(({ kind }) => kind)).toEqual(Array(10).fill(Gadget));
 });

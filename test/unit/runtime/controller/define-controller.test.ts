@@ -499,6 +499,18 @@ describe('a finalizer', () => {
     expect(runs).toEqual(expected);
   });
 
+  test('whose cleanUp returns nothing is reported, although the compiler has not seen it', async () => {
+    const cleanUp = (async () => undefined) as unknown as () => Promise<typeof cleanedUp>;
+    const controller = defineController(Gadget, { reasons, reconcile: async () => made, finalizer: { name, cleanUp } });
+    const leaving = gadget({ metadata: { finalizers, deletionTimestamp: '2026-01-01T00:00:00Z' } });
+    await world.run(controller, { [gadgetsPath]: gadgets(leaving) });
+    (await world.server.next({ method: 'GET', path: gadgetPath })).json(200, leaving);
+    expect(await reported(leaving)).toMatchObject({
+      reason: 'ReconcileFailed',
+      message: expect.stringContaining('cleanUp of Gadget returned nothing: return cleanedUp, or an outcome'),
+    });
+  });
+
   test('that the API server refuses is reported', async () => {
     await world.run(guarded, { [gadgetsPath]: gadgets(gadget()) });
     (await patch()).refuse(403, 'Forbidden');
@@ -721,6 +733,13 @@ describe('a definition', () => {
   test('does not declare a standard reason', () => {
     const own = { Refused: { ready: 'False', event: 'Warning', meaning: 'No.' } } as const;
     expect(() => defineController(Gadget, { reasons: own, reconcile })).toThrow('the reason Refused is a standard one');
+  });
+
+  test('has a finalizer with a qualified name', () => {
+    const finalizer = { name: 'parts', cleanUp: async () => cleanedUp };
+    expect(() => defineController(Gadget, { reasons, reconcile, finalizer })).toThrow(
+      "the finalizer's name must be qualified, such as example.com/parts",
+    );
   });
 
   test('owns nothing that is cluster-scoped, if it is namespaced', () => {

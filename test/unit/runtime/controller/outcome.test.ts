@@ -690,6 +690,35 @@ describe('a reconcile that fails again and again', () => {
     expect(await failed).toBe(error);
   });
 
+  test.each<[string, object, string]>([
+    [
+      'a reason that is not declared',
+      { reason: 'Paintd' },
+      'reports the reason "Paintd", which its `reasons` do not declare',
+    ],
+    [
+      'a second Ready',
+      { conditions: [{ type: 'Ready', status: 'True', reason: 'Painted', message: '' }] },
+      'reports a condition "Ready", which follows from the reason of the outcome',
+    ],
+    [
+      'a condition that the API conventions forbid',
+      { conditions: [{ type: 'Dry!', status: 'True', reason: 'it is dry', message: '' }] },
+      'reports a condition "Dry!", of the reason "it is dry": the type is a qualified name, and the reason one CamelCase word',
+    ],
+  ])('because of %s names it, although the compiler has not seen it', async (_, wrong, problem) => {
+    const outcome = { reason: 'Painted', message: '', ...wrong } as never;
+    const failed = reporter()
+      .reconcile(widget(), context(), async () => outcome)
+      .catch((thrown: unknown) => thrown);
+    const message = `the controller of Widget ${problem}`;
+    expect(await told(widget())).toMatchObject({
+      reason: 'ReconcileFailed',
+      message: `the reconcile has failed and is not retried: ${message}`,
+    });
+    expect(await failed).toEqual(new TerminalError(message));
+  });
+
   test('because its spec cannot be read is reported as InvalidSpec, once', async () => {
     const deep = (status?: Reporting['status']): Reporting => {
       const object = { ...widget(status), kind: 'Widget', spec: {} };
