@@ -143,6 +143,8 @@ describe.each(helmNames)('security, by %s', (name) => {
     const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
     const ofScheduledEchos = rules.filter(({ resources }) => /^(scheduledechos|cronjobs)\b/.test(String(resources)));
     expect(ofScheduledEchos.map(({ resources, verbs }) => `${resources} ${verbs}`)).toEqual([
+      // An Echo waits while a CronJob has its name.
+      'cronjobs list,watch',
       'scheduledechos get,list,watch',
       'scheduledechos/status patch',
     ]);

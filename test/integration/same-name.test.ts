@@ -155,5 +155,8 @@ test('a ScheduledEcho creates no CronJob with the name of an Echo', async () => 
   await withReason(cluster, ScheduledEcho, { name: 'wanted', namespace }, 'NameTaken');
   expect((await cluster.client.list(CronJob, { namespace })).items).toEqual([]);
   await cluster.client.delete(Echo, echo);
+  // Otherwise it looks again after a minute.
+  const body = { spec: { message: 'now' } };
+  await cluster.client.patch(ScheduledEcho, { name: 'wanted', namespace }, { type: 'merge', body });
   await withReason(cluster, ScheduledEcho, { name: 'wanted', namespace }, 'Scheduled');
 });

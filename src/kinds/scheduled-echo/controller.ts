@@ -1,15 +1,23 @@
 /** ScheduledEcho: a CronJob prints the message on a schedule. */
 
-import { cutText, isRefusal } from '../../runtime/client/index.ts';
+import { ApiError, type Client, cutText, isRefusal } from '../../runtime/client/index.ts';
 import { allow } from '../../runtime/controller/index.ts';
-import { child, controllerOf, defineController, keyOf, type Predicate, predicates } from '../../runtime/index.ts';
+import {
+  child,
+  controllerOf,
+  defineController,
+  keyOf,
+  type ObjectKey,
+  type Predicate,
+  predicates,
+} from '../../runtime/index.ts';
 import { CronJob, Event, Job, Pod } from '../../runtime/kinds/index.ts';
 import { Echo } from '../echo/kind.ts';
 import { limits } from '../shared/limits.ts';
 import { type ChildWithoutPod, type MissingPodsMemory, whyNoPod } from '../shared/missing-pods.ts';
 import { affectsPodProblem, overdueProblemAmong, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';
-import { cronJobNameOf, cronJobOf, newCronJobName } from './cron-job.ts';
+import { cronJobNameOf, cronJobOf } from './cron-job.ts';
 import { ScheduledEcho } from './kind.ts';
 
 /** The reasons of `Ready` of a ScheduledEcho, beside the standard ones. */
@@ -43,7 +51,6 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
     reasons: scheduledEchoReasons,
     memory: (): MissingPodsMemory => ({}),
     owns: [{ kind: CronJob, deletes: true }],
-    refersTo: [{ kind: Echo, keys: (echo) => [newCronJobName(echo)] }],
     indexes: { byActiveJob: { kind: CronJob, values: (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid) } },
     watches: [
       {
@@ -55,14 +62,14 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
           ),
       },
     ],
-    // Of a Job that makes no pod.
-    permissions: [allow(['list'], Event)],
+    // The Events of a Job that makes no pod.
+    permissions: [allow(['list'], Event), allow(['get'], Echo)],
     observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
     reconcile: async (echo, { applyAll, get, owned, client, memory }) => {
       const name = cronJobNameOf(echo, owned(CronJob));
-      if (get(CronJob, name) === undefined && get(Echo, name) !== undefined) {
+      if (get(CronJob, name) === undefined && (await hasEcho(client, { ...keyOf(echo), name }))) {
         const message = `a CronJob ${name} would take the Job of the Echo of that name for its own, and delete it with its log: delete the Echo, or give the ScheduledEcho another name`;
-        return { reason: 'NameTaken', message };
+        return { reason: 'NameTaken', message, requeueAfterMs: nameRecheckMs };
       }
       // Deletes the second one that two versions of the operator have made in turn: the message would be printed twice.
       const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });
@@ -105,6 +112,21 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
 
 /** True if the pod is new: its Job is no longer without one. */
 const isAdded: Predicate<Pod> = ({ type }) => type === 'added';
+
+/** When to look again whether an Echo still has the name. That is rare: without a watch, the controller works where Echos are not installed. */
+const nameRecheckMs = 60_000;
+
+/** Asks the API server, because the Echo may be newer than the cache. */
+async function hasEcho(client: Client, key: ObjectKey): Promise<boolean> {
+  try {
+    await client.get(Echo, key);
+    return true;
+  } catch (error) {
+    // Also without the definition of Echo.
+    if (error instanceof ApiError && error.code === 404) return false;
+    throw error;
+  }
+}
 
 /** The Jobs of a CronJob that have not finished. */
 const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>

@@ -32,9 +32,17 @@ test.each([
     'scheduledechos',
     cronJobFor(scheduledEchoOf()),
     '/apis/batch/v1/cronjobs',
-    '/apis/mmontes.io/v1alpha1/echos',
+    undefined,
   ],
-] satisfies readonly (readonly [string, DefinedController, KubeObject, string, KubeObject, string, string])[])(
+] satisfies readonly (readonly [
+  string,
+  DefinedController,
+  KubeObject,
+  string,
+  KubeObject,
+  string,
+  string | undefined,
+])[])(
   'the events of its own creation and status write do not cause a reconcile of a new %s',
   async (_, controller, object, plural, child, childrenPath, namesakesPath) => {
     const { kind } = controller;
@@ -45,15 +53,12 @@ test.each([
     managed.run();
     const path = `/apis/mmontes.io/v1alpha1/${plural}`;
     const objectPath = `/apis/mmontes.io/v1alpha1/namespaces/default/${plural}/hello`;
-    const streams = await managed.sync({
-      [path]: { resourceVersion: '1' },
-      [childrenPath]: { resourceVersion: '1' },
-      [namesakesPath]: { resourceVersion: '1' },
-      '/api/v1/pods': { resourceVersion: '1' },
-    });
+    const watched = [path, childrenPath, '/api/v1/pods', ...(namesakesPath === undefined ? [] : [namesakesPath])];
+    const streams = await managed.sync(Object.fromEntries(watched.map((each) => [each, { resourceVersion: '1' }])));
     const reconciles = () =>
       managed.metric('controller_runtime_reconcile_total', { controller: kind.kind.toLowerCase(), result: 'success' });
     streams[path]?.send('ADDED', object);
+    if (namesakesPath === undefined) (await managed.server.next({ method: 'GET' })).refuse(404, 'NotFound');
     (await managed.server.next()).json(201, child);
     const written = await managed.server.next({ path: `${objectPath}/status` });
     const { status } = written.body as { readonly status: object };

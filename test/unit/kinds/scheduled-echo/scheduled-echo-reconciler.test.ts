@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { Echo } from '../../../../src/kinds/echo/kind.ts';
+import type { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { scheduledEchoController } from '../../../../src/kinds/scheduled-echo/controller.ts';
 import { newCronJobName } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
@@ -15,6 +15,7 @@ import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
 const key = { name: 'hello', namespace: 'default' };
 const cronJobName = newCronJobName(scheduledEchoOf());
 const cronJobPath = `/apis/batch/v1/namespaces/default/cronjobs/${cronJobName}`;
+const echoOfNamePath = `/apis/mmontes.io/v1alpha1/namespaces/default/echos/${cronJobName}`;
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/scheduledechos/hello';
 
 let bare: BareWorld;
@@ -43,6 +44,12 @@ const noted = (): Promise<string> => world.noted();
 
 const applied = (): Promise<Exchange> => server.next({ method: 'PATCH', path: cronJobPath });
 
+/** No Echo has the name of the CronJob that is created. */
+async function created(): Promise<Exchange> {
+  (await server.next({ method: 'GET', path: echoOfNamePath })).refuse(404, 'NotFound');
+  return applied();
+}
+
 /** The request for the ScheduledEcho itself. */
 const asked = (): Promise<Exchange> => server.next({ method: 'GET', path: echoPath });
 
@@ -62,7 +69,7 @@ describe('a ScheduledEcho without a CronJob', () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const outcome = reconcile();
-    const request = await applied();
+    const request = await created();
     expect(request.body).toMatchObject({ kind: 'CronJob', spec: { schedule: '@hourly' } });
     request.json(201, cronJobFor(echo));
     expect(await noted()).toBe('Normal CronJobCreated');
@@ -74,7 +81,7 @@ describe('a ScheduledEcho without a CronJob', () => {
   test('reports a full quota and retries', async () => {
     echos.set(scheduledEchoOf());
     const outcome = reconcile();
-    (await applied()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
+    (await created()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
     expect(await reported()).toMatchObject({
       reason: 'Refused',
       message: expect.stringContaining('exceeded quota'),
@@ -88,7 +95,7 @@ describe('a ScheduledEcho without a CronJob', () => {
     echos.set(echo);
     const outcome = reconcile();
     const causes = [{ reason: 'FieldValueInvalid', field: 'spec.schedule', message: 'no cron' }];
-    (await applied()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
+    (await created()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
     const { reason, message, status } = await reported();
     expect(reason).toBe('InvalidSchedule');
     expect(message).toBe('spec.schedule: no cron');
@@ -98,6 +105,7 @@ describe('a ScheduledEcho without a CronJob', () => {
     // Another version of the API server may know the schedule, whatever the status says of this generation.
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
     const again = reconcile();
+    (await server.next({ method: 'GET', path: echoOfNamePath })).refuse(404, 'NotFound');
     (await asked()).json(200, echo);
     (await applied()).json(201, cronJobFor(echo));
     expect(await noted()).toBe('Normal CronJobCreated');
@@ -113,6 +121,7 @@ describe('a ScheduledEcho without a CronJob', () => {
       const echo = scheduledEchoOf({ status: { conditions: [{ ...readyCondition, reason }] } });
       echos.set(echo);
       const outcome = reconcile();
+      (await server.next({ method: 'GET', path: echoOfNamePath })).refuse(404, 'NotFound');
       (await asked()).json(200, echo);
       (await applied()).json(201, cronJobFor(echo));
       const report = reported();
@@ -130,6 +139,7 @@ test('a ScheduledEcho that is gone, but not yet from the store, gets no CronJob 
   const status = { conditions: [{ ...readyCondition, reason: 'Scheduled' }] };
   echos.set(scheduledEchoOf({ status }));
   const outcome = reconcile();
+  (await server.next({ method: 'GET', path: echoOfNamePath })).refuse(404, 'NotFound');
   (await asked()).refuse(404, 'NotFound');
   expect(await outcome).toEqual(done);
   await world.events.flush(30_000);
@@ -141,7 +151,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const made = reconcile();
-    const request = await applied();
+    const request = await created();
     const stored = { ...cronJobFor(echo), ...(request.body as CronJob) };
     request.json(201, stored);
     const { status } = await reported();
@@ -194,7 +204,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     const many = Array.from({ length: 2000 }, (_, index) => ({ name: `job-${10_000 + index}` }));
     const active = [{ name: 'b' }, { name: 'a' }, { name: 'b' }, { name: ' '.repeat(1_000_000) }, ...many];
     const outcome = reconcile();
-    (await applied()).json(201, { ...cronJobFor(echo), status: { active } });
+    (await created()).json(201, { ...cronJobFor(echo), status: { active } });
     const { status } = await reported();
     expect(status.active).toEqual(['a', 'b', ...many.slice(0, 998).map(({ name }) => name)]);
     await noted();
@@ -214,7 +224,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     pods.set({ metadata: { ...pod, name: 'hello-1-y', uid: 'uid-terminating', deletionTimestamp } });
     pods.set({ metadata: pod, status: { phase: 'Failed', reason: 'Evicted' } });
     const outcome = reconcile();
-    (await applied()).json(201, { ...cronJobFor(echo), status: { active } });
+    (await created()).json(201, { ...cronJobFor(echo), status: { active } });
     expect(await reported()).toMatchObject({
       reason: 'Scheduled',
       message: `CronJob ${cronJobName} prints the message at @hourly; pod hello-1-x: Evicted`,
@@ -231,7 +241,7 @@ describe('a ScheduledEcho with a CronJob', () => {
     const lastScheduleTime = new Date(Date.now() - 20_000).toISOString();
     const status = { active: [{ name: 'hello-1', uid: 'uid-job' }], lastScheduleTime };
     const outcome = reconcile();
-    (await applied()).json(201, { ...cronJobFor(echo), status });
+    (await created()).json(201, { ...cronJobFor(echo), status });
     const path = '/apis/events.k8s.io/v1/namespaces/default/events';
     const refused = { metadata: { name: 'e' }, reason: 'FailedCreate', note: 'no quota' };
     (await server.next({ method: 'GET', path })).json(200, { metadata: { resourceVersion: '1' }, items: [refused] });
@@ -264,7 +274,7 @@ describe('a ScheduledEcho with a CronJob', () => {
       },
     });
     const outcome = reconcile();
-    (await applied()).json(201, { ...cronJobFor(echo), status: { active: [{ name: 'hello-1', uid: 'uid-job' }] } });
+    (await created()).json(201, { ...cronJobFor(echo), status: { active: [{ name: 'hello-1', uid: 'uid-job' }] } });
     expect(await reported()).toMatchObject({
       reason: 'JobStuck',
       message:
@@ -364,13 +374,13 @@ describe('an Echo with the name of the CronJob', () => {
 
   test('keeps a ScheduledEcho from creating it, which would take the Job', async () => {
     echos.set(scheduledEchoOf());
-    bare.store(Echo).set(echoOfName);
     const outcome = reconcile();
+    (await server.next({ method: 'GET', path: echoOfNamePath })).json(200, echoOfName);
     const { reason, message } = await reported();
     expect(reason).toBe('NameTaken');
     expect(message).toContain(`a CronJob ${cronJobName} would take the Job of the Echo of that name`);
     expect(await noted()).toBe('Warning NameTaken');
-    expect(await outcome).toEqual(done);
+    expect(await outcome).toEqual({ type: 'requeueAfter', delayMs: 60_000 });
     expect(server.unclaimed).toBe(0);
   });
 
@@ -378,7 +388,6 @@ describe('an Echo with the name of the CronJob', () => {
     const echo = scheduledEchoOf({ spec: { schedule: '@daily' } });
     echos.set(echo);
     cronJobs.set(cronJobFor(scheduledEchoOf()));
-    bare.store(Echo).set(echoOfName);
     const outcome = reconcile();
     (await applied()).json(200, cronJobFor(echo));
     expect(await noted()).toBe('Normal CronJobChanged');
