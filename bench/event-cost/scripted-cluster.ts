@@ -12,16 +12,16 @@ import { statusPatch } from '../../src/runtime/kind/status-patch.ts';
 import { Job } from '../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
-/** The list of pods is empty, because nothing runs the Jobs. */
-type Resource = 'echos' | 'jobs' | 'pods';
+/** The list of pods is empty, because nothing runs the Jobs. So is that of CronJobs, whose names our operator compares with the Echos'. */
+type Resource = 'echos' | 'jobs' | 'pods' | 'cronjobs';
 
 const namespace = 'bench';
 const sentinel = 'sentinel-';
 const sentinelPattern = /sentinel-\d+/;
 /** The resourceVersion of the lists. */
 const firstVersion = 1000;
-const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1' } as const;
-const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList' } as const;
+const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1', cronjobs: 'batch/v1' } as const;
+const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList', cronjobs: 'CronJobList' } as const;
 
 /** What client-go asks to learn the resources of a kind. */
 const discovery: Readonly<Record<string, object>> = {
@@ -36,6 +36,8 @@ const discovery: Readonly<Record<string, object>> = {
   '/apis/mmontes.io/v1alpha1': resourceList('mmontes.io/v1alpha1', 'echos', 'Echo'),
   '/apis/batch/v1': resourceList('batch/v1', 'jobs', 'Job'),
 };
+
+const isListed = (resource: string): resource is Resource => Object.hasOwn(lists, resource);
 
 /** A path of the API, with an optional namespace, name and subresource. */
 const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
@@ -135,7 +137,7 @@ export class ScriptedCluster {
     const found = discovery[pathname];
     if (found !== undefined) respond(response, 200, found);
     else if (request.method !== 'GET') this.#write(request.method, resource, name, body, response);
-    else if ((resource === 'echos' || resource === 'jobs' || resource === 'pods') && name === '') {
+    else if (isListed(resource) && name === '') {
       this.#read(resource, searchParams, response);
     } else refuse(response, 404, 'NotFound');
   }
@@ -157,7 +159,7 @@ export class ScriptedCluster {
 
   #page(resource: Resource, query: URLSearchParams): object {
     const from = Number(query.get('continue') ?? 0);
-    const size = resource === 'pods' ? 0 : this.#size;
+    const size = resource === 'echos' || resource === 'jobs' ? this.#size : 0;
     const to = Math.min(size, from + Number(query.get('limit') ?? size));
     const items: KubeObject[] = [];
     for (let index = from; index < to; index++) {
