@@ -140,14 +140,14 @@ describe('the metrics of docs/operations.md', () => {
 
 // `make generate` writes the tables of reasons.
 describe.each(controllerNames)('the page of the kind of the controller %s', (name) => {
-  const text = read(pageOf(name));
   const { spec, status } = controllers[name].kind.definition;
   const codes = (cell = '') => [...cell.matchAll(/`([\w.]+)`/g)].map(([, code = '']) => code);
-  const fields = (column: string) => tableAfter(text, `| ${column} |`).flatMap((row) => codes(row[column]));
+  const fields = (column: string) =>
+    tableAfter(read(pageOf(name)), `| ${column} |`).flatMap((row) => codes(row[column]));
 
   test('has every field of the spec', () => {
     const outermost = Object.entries<{ readonly properties?: object }>(spec.properties);
-    if (text.includes('\n| field | takes |')) {
+    if (read(pageOf(name)).includes('\n| field | takes |')) {
       const said = fields('field').map((field) => field.split('.')[0]);
       expect([...new Set(said)]).toEqual(outermost.map(([field]) => field));
     } else {

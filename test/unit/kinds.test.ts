@@ -50,6 +50,11 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
     expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
   });
 
+  test('has a scenario in which every write is perturbed', async () => {
+    const scenarios = await textOf('test/integration/environment/perturbed-scenarios.ts');
+    expect(scenarios.includes(`client.delete(${kind}, `)).toBe(true);
+  });
+
   test('has a page, which the README and the changelog name', async () => {
     const page = pageOf(name);
     const text = await textOf(page);

@@ -69,7 +69,9 @@ export const reasonPages: readonly string[] = pages.map(([page]) => page);
 export async function reasonTables(root: string): Promise<readonly [path: string, content: string][]> {
   return Promise.all(
     pages.map(async ([page, reasons, conditions]): Promise<[string, string]> => {
-      const text = await readFile(join(root, page), 'utf8');
+      const text = await readFile(join(root, page), 'utf8').catch((cause: unknown) => {
+        throw new Error(`${page} cannot be read: each kind has a page (CONTRIBUTING.md, "Add a kind")`, { cause });
+      });
       // A kind may give a common reason a meaning of its own. Its rows come first.
       const rows = { ...reasons, ...commonReasons, ...reasons, ...disabledReasons };
       return [page, replaceTable(page, text, 'reasons', tableOf(rows, conditions))];

@@ -4,6 +4,7 @@ import { controllers } from '../../../src/operator.ts';
 import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
 import type { Kind } from '../../../src/runtime/index.ts';
 import { type CustomKind, isCustomKind } from '../../../src/runtime/kind/index.ts';
+import { PersistentVolumeClaim } from '../../../src/runtime/kinds/index.ts';
 import { childExamples } from './child-examples.ts';
 import type { RawRequests } from './raw-requests.ts';
 import { type BoundedSchema, type WorstObject, worstObjects } from './worst-values.ts';
@@ -16,17 +17,6 @@ export interface HostileObject extends WorstObject {
 /** Stands for the name of the object, and the uid of its owner, in {@link WorstObject.json}. */
 const nameStandIn = '@@name@@';
 const ownerStandIn = '@@owner@@';
-
-/** The kind whose objects control those of a built-in kind. The operator keeps only the metadata of some objects that nobody controls. */
-const owners: Readonly<Record<string, string>> = {
-  Job: 'Echo',
-  CronJob: 'ScheduledEcho',
-  Pod: 'PodSet',
-  Deployment: 'BookStore',
-  StatefulSet: 'BookStore',
-  Service: 'BookStore',
-  PersistentVolumeClaim: 'BookStore',
-};
 
 /** The kinds that the operator caches, by the permissions of its controllers. */
 export const cachedKinds = (): readonly Kind[] => {
@@ -213,6 +203,11 @@ export async function store(
   return patched.code >= 300 ? patched.text : undefined;
 }
 
-/** The kind whose objects control those of a kind, by {@link store}. */
+/**
+ * The kind whose objects control those of a kind, by {@link store}. The operator keeps only the metadata of some objects that nobody
+ * controls. The claims of a BookStore belong to its StatefulSet.
+ */
 export const ownerOf = (kind: Kind): Kind | undefined =>
-  Object.values(controllers).find((each) => each.kind.kind === owners[kind.kind])?.kind;
+  kind === PersistentVolumeClaim
+    ? controllers.bookStore.kind
+    : Object.values(controllers).find(({ children }) => children.includes(kind))?.kind;
