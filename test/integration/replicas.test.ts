@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { kinds } from '../../src/operator.ts';
+import { controllers, kinds } from '../../src/operator.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Job, Lease } from '../../src/runtime/kinds/index.ts';
 import { FaultProxy, type RequestFilter } from '../../src/runtime/testing/index.ts';
@@ -218,11 +218,7 @@ async function kubeconfigWithRoles(): Promise<string> {
       kind: 'Role',
       metadata,
       rules: [
-        rule('mmontes.io', 'echos', 'get', 'list', 'watch'),
-        rule('mmontes.io', 'echos/status', 'patch'),
-        rule('mmontes.io', 'echos/finalizers', 'update'),
-        rule('batch', 'jobs', 'get', 'list', 'watch', 'create', 'delete'),
-        rule('', 'pods', 'list', 'watch'),
+        ...controllers.echo.permissions,
         // Their controllers are off, which their status says.
         ...kinds
           .filter((kind) => kind !== Echo)

@@ -63,7 +63,12 @@ const documentation = async (name: string) =>
 
 test.each([
   ['fault', 0, ''],
-  ['perturbation', 1, /^\d+ plans, (\d+) of \1 writes perturbed$/],
+  // `overtaken` would replace the ConfigMap that the write creates.
+  [
+    'perturbation',
+    1,
+    /^\d+ plans, (\d+) of \1 writes perturbed\nwithout its perturbation: greeter\/create write 1 overtaken$/,
+  ],
   ['perturbation outside of the cluster', 2, /^(?:1[5-9]|2\d) plans, 2 of 2 writes perturbed$/],
   ['mutation', 3, /^(\d+) of \1 properties, \d+ values$/],
 ])('the example of a %s in docs/testing.md runs', async (_, index, output) => {

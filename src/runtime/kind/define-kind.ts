@@ -217,7 +217,7 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
 /**
  * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.replicas is -2, at least 0 is required`.
  * Undefined if it has each required field, and each value is of its type and within its bounds, enum and pattern. Checks no format, no CEL
- * rule, and no pattern that JavaScript cannot compile.
+ * rule, and no pattern that JavaScript cannot compile or reads in another way than the API server.
  * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
  *
  * @param object an object of this kind. Despite its type it may lack required fields.
@@ -341,6 +341,8 @@ const problemOfCount = (count: number, min = 0, max = Number.POSITIVE_INFINITY, 
 
 /** The API server takes the syntax of RE2. */
 function patternOf(pattern: string): RegExp | undefined {
+  // In RE2 white space is that of ASCII, and a dot is all but a line feed.
+  if (/\\[sS]/.test(pattern) || pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]/g, '').includes('.')) return undefined;
   try {
     return new RegExp(pattern, 'u');
   } catch {

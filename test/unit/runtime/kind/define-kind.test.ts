@@ -214,6 +214,9 @@ describe('specProblem', () => {
       roof: Type.Optional(Type.Union([Type.Literal('flat'), Type.Literal('steep')])),
       plan: Type.Optional(Type.String({ minLength: 2, pattern: '^[a-z]*$' })),
       odd: Type.Optional(Type.String({ pattern: '(?P<re2>a)' })),
+      spaceless: Type.Optional(Type.String({ pattern: '^[^\\s]*$' })),
+      line: Type.Optional(Type.String({ pattern: '^.*$' })),
+      file: Type.Optional(Type.String({ pattern: '^[a-z.]+\\.txt$' })),
       cost: Type.Optional(Type.Unsafe<string | number>({ 'x-kubernetes-int-or-string': true, pattern: '^[0-9]+$' })),
       sold: Type.Optional(Type.Boolean()),
       keys: Type.Optional(Type.Array(Type.String(), { minItems: 1 })),
@@ -272,6 +275,17 @@ describe('specProblem', () => {
       'only the beginning of a long text',
       { name: 'a', plan: 'A'.repeat(200) },
       `spec.plan is "${'A'.repeat(100)}"…, must match ^[a-z]*$`,
+    ],
+    [
+      'no white space beyond ASCII, which RE2 does not take for white space',
+      { name: 'a', spaceless: '\u00a0' },
+      undefined,
+    ],
+    ['no end of a line but a line feed', { name: 'a', line: 'a\u2028b\r' }, undefined],
+    [
+      'a text without a dot that is literal',
+      { name: 'a', file: 'atxt' },
+      'spec.file is "atxt", must match ^[a-z.]+\\.txt$',
     ],
     ['no text with a pattern that JavaScript does not have', { name: 'a', odd: 'b' }, undefined],
     [
