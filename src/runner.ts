@@ -87,8 +87,9 @@ export function leaderElectionOf(
   const isByHand = kubeconfig !== undefined || !isInCluster(environment);
   // With a uuid, so that replicas that share a node ID by mistake still have different identities.
   const identity = `${ha.nodeId}_${randomUUID()}`;
-  const scope = scopeCheck && { scope: { namespaces, lookIn: isByHand ? 'allNamespaces' : 'ownNamespace' } as const };
-  if (isByHand && !ha.enabled) {
+  const isAlone = isByHand && !ha.enabled;
+  const scope = scopeCheck && { scope: { namespaces, lookIn: isAlone ? 'allNamespaces' : 'ownNamespace' } as const };
+  if (isAlone) {
     return scope
       ? { lease: { namespace, name: leaseByHand(config) }, identity, timings: timingsByHand, ...scope }
       : undefined;

@@ -257,8 +257,9 @@ describe('an operator with other settings for the pods', () => {
     expect((await cluster.client.get(Job, printed)).metadata.uid).toBe(uid);
     const written = async () => (await operatorWrites(cluster.auditLog, namespace)).length;
     await operator.waitUntilIdle('scheduledecho');
-    const before = await written();
+    // It writes its last Events while it stops.
     await operator.stop();
+    const before = await written();
     operator = await OperatorProcess.start(cluster.kubeconfig, settings);
     await operator.waitUntilIdle('scheduledecho');
     await operator.waitUntilIdle('echo');

@@ -46,16 +46,17 @@ describe('leader election', () => {
     expect(nameFor('a')).not.toBe(nameFor('a,b'));
   });
 
+  const outside = { KUBECONFIG: '/home/jane/.kube/config' };
+
   test.each([
     ['in a cluster looks for others in its own namespace', pod, 'ownNamespace'],
-    ['outside a cluster looks for others everywhere', { KUBECONFIG: '/home/jane/.kube/config' }, 'allNamespaces'],
+    ['outside a cluster, with standbys, does so too', { ...outside, HA_ENABLED: 'true' }, 'ownNamespace'],
+    ['alone outside a cluster looks for others everywhere', outside, 'allNamespaces'],
   ] as const)('%s', (_, where, lookIn) => {
-    const scopeIn = (settings: object) => electionIn({ ...own, ...where, ...settings })?.scope;
-    for (const HA_ENABLED of ['true', 'false']) {
-      expect(scopeIn({ HA_ENABLED })).toEqual({ namespaces: 'all', lookIn });
-      expect(scopeIn({ HA_ENABLED, WATCH_NAMESPACES: 'a' })).toEqual({ namespaces: ['a'], lookIn });
-      expect(scopeIn({ HA_ENABLED, SCOPE_CHECK: 'false' })).toBeUndefined();
-    }
+    const scopeIn = (settings: object) => electionIn({ ...own, HA_ENABLED: 'false', ...where, ...settings })?.scope;
+    expect(scopeIn({})).toEqual({ namespaces: 'all', lookIn });
+    expect(scopeIn({ WATCH_NAMESPACES: 'a' })).toEqual({ namespaces: ['a'], lookIn });
+    expect(scopeIn({ SCOPE_CHECK: 'false' })).toBeUndefined();
   });
 
   test('has crash detection if the process knows its own pod and container', () => {

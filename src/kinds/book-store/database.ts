@@ -272,8 +272,10 @@ async function databaseOutcome(
   const { name } = statefulSet.metadata;
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
   const readyPods = `${ready} of ${desired} pods of StatefulSet ${name} are ready`;
+  const lacks = !isComplete && lacksPods(statefulSet);
+  if (!lacks) delete context.memory.missingPods;
   if (!isComplete) {
-    const missing = lacksPods(statefulSet)
+    const missing = lacks
       ? await whyNoPod({ kind: StatefulSet, metadata: statefulSet.metadata, sinceMs: createdMs(statefulSet) }, context)
       : undefined;
     const detail =

@@ -77,6 +77,7 @@ export const echoController = (pod: PrintPodSettings) =>
         const pods = owned(Pod, job);
         const sinceMs = pods.length === 0 ? withoutPodSinceMs(job) : undefined;
         if (sinceMs === undefined) {
+          delete memory.missingPods;
           return { ...outcomeOf(echo, job, problemAmong(pods)), requeueAfterMs: untilOverdueMs(pods) };
         }
         const { problem, requeueAfterMs } = await whyNoPod(

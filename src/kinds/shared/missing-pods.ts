@@ -1,4 +1,4 @@
-import { ApiError, cutText } from '../../runtime/client/index.ts';
+import { cutText, GateClosedError } from '../../runtime/client/index.ts';
 import type { Client, Kind, KubeObject } from '../../runtime/index.ts';
 import { Event } from '../../runtime/kinds/index.ts';
 
@@ -6,14 +6,21 @@ import { Event } from '../../runtime/kinds/index.ts';
 export interface ChildWithoutPod {
   readonly kind: Kind;
   readonly metadata: Pick<KubeObject['metadata'], 'name' | 'namespace' | 'uid'>;
-  /** Since when, at the earliest, in milliseconds since 1970. It must not change with time. */
+  /** Since when, at the earliest, in milliseconds since 1970: after a restart of the operator, the first look need not wait. */
   readonly sinceMs: number;
 }
 
 /** What the reconciles of an object remember of {@link whyNoPod}. */
 export interface MissingPodsMemory {
-  /** The last result. `untilMs` is on the clock of `performance.now`. */
-  missingPods?: { readonly uid: string; readonly problem: string | undefined; readonly untilMs: number };
+  /** The last result. Times are on the clock of `performance.now`. To be deleted when nothing lacks a pod. */
+  missingPods?:
+    | {
+        readonly uid: string;
+        readonly firstSeenMs: number;
+        readonly problem: string | undefined;
+        readonly untilMs: number;
+      }
+    | undefined;
 }
 
 /** Why there is no pod, as far as it is known, and when to look again: no event says that. */
@@ -28,56 +35,65 @@ const firstLookMs = 10_000;
 /** The longest pause between two looks, in milliseconds. Pods that are made after all change the child, which enqueues its owner. */
 const maxPauseMs = 600_000;
 
-/** After this time, in milliseconds, something is wrong even if no Event says so: Events expire after an hour. */
+/** If no Event has said why for this long, in milliseconds, something is wrong all the same: Events expire after an hour. */
 const silentMs = 60_000;
 
-/** The most Events that are read. Their controller merges repeated ones. */
+/** The most Events that are read, and their size: whoever may write Events decides about both. Their controller merges repeated ones. */
 const maxEvents = 100;
+const maxBytes = 1024 * 1024;
+
+/** This only informs: it must not keep the owner from being reconciled. In milliseconds. */
+const timeoutMs = 5000;
 
 /**
  * Why a controller makes no pod for a child: `FailedCreate: pod is forbidden: failed quota: compute: must specify limits.cpu for: app`. A
  * quota, a policy or a webhook may refuse the pods of a Job or a StatefulSet, and only an Event says so. (A Deployment has the condition
  * `ReplicaFailure`.)
  *
- * Lists the Events of the child after ten seconds, then each time after twice that age, at most every ten minutes. Call it in each
- * reconcile of the owner while the pod is missing, and only then; between two lists it repeats the last result.
+ * Lists the Events of the child after ten seconds, then each time after twice as long, at most every ten minutes. Call it in each
+ * reconcile of the owner while the pod is missing, and only then; between two lists it repeats the last result. If Events cannot be listed, the
+ * problem says where to look.
  *
- * @throws any error of the client but a response: without the right to list Events the problem says where to look.
+ * @throws GateClosedError.
  */
 export async function whyNoPod(
   child: ChildWithoutPod,
   { client, memory }: { readonly client: Pick<Client, 'list'>; readonly memory: MissingPodsMemory },
 ): Promise<WhyNoPod> {
   const { uid } = child.metadata;
-  const last = memory.missingPods;
-  const leftMs = last?.uid === uid ? last.untilMs - performance.now() : 0;
+  const nowMs = performance.now();
+  const last = memory.missingPods?.uid === uid ? memory.missingPods : undefined;
+  const leftMs = (last?.untilMs ?? 0) - nowMs;
   if (leftMs > 0) return { problem: last?.problem, requeueAfterMs: leftMs };
+  const firstSeenMs = last?.firstSeenMs ?? nowMs;
   const ageMs = Math.max(0, Date.now() - child.sinceMs);
-  if (ageMs < firstLookMs) return { problem: undefined, requeueAfterMs: firstLookMs - ageMs };
-  const problem = await readProblem(child, client, ageMs);
-  const requeueAfterMs = Math.min(ageMs, maxPauseMs);
-  memory.missingPods = { uid, problem, untilMs: performance.now() + requeueAfterMs };
+  const isLooking = last !== undefined || ageMs >= firstLookMs;
+  // The child may be much older than the lack of a pod, and the clocks may differ: only what this process has seen counts.
+  const seenForMs = nowMs - firstSeenMs;
+  const problem = isLooking ? await readProblem(child, client, seenForMs) : undefined;
+  const requeueAfterMs = isLooking ? Math.min(Math.max(seenForMs, firstLookMs), maxPauseMs) : firstLookMs - ageMs;
+  memory.missingPods = { uid, firstSeenMs, problem, untilMs: performance.now() + requeueAfterMs };
   return { problem, requeueAfterMs };
 }
 
 async function readProblem(
   { kind, metadata: { name, namespace = '', uid } }: ChildWithoutPod,
   client: Pick<Client, 'list'>,
-  ageMs: number,
+  seenForMs: number,
 ): Promise<string | undefined> {
   const whereToLook = `(kubectl --namespace ${namespace} describe ${kind.kind.toLowerCase()} ${name})`;
   try {
     const fieldSelector = `regarding.uid=${uid},type=Warning`;
-    const { items } = await client.list(Event, { namespace, fieldSelector, limit: maxEvents });
+    const signal = AbortSignal.timeout(timeoutMs);
+    const { items } = await client.list(Event, { namespace, fieldSelector, limit: maxEvents, maxBytes, signal });
     const latest = items.reduce<Event | undefined>(
       (one, other) => (one !== undefined && timeOf(one) > timeOf(other) ? one : other),
       undefined,
     );
     if (latest !== undefined) return describeEvent(latest);
-    return ageMs < silentMs ? undefined : `no Event says why ${whereToLook}`;
+    return seenForMs < silentMs ? undefined : `no Event says why ${whereToLook}`;
   } catch (error) {
-    // This only informs: it must not keep the owner from being reconciled.
-    if (!(error instanceof ApiError)) throw error;
+    if (error instanceof GateClosedError) throw error;
     return `the operator cannot list Events ${whereToLook}`;
   }
 }

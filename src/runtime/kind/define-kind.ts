@@ -318,6 +318,8 @@ function isOfType(shape: CheckedShape, value: unknown): boolean {
 
 function problemOfNumber(shape: CheckedShape, value: number, path: string): string | undefined {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = shape;
+  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+    return `${path} is an integer beyond ±(2^53-1), which may have been rounded: use a smaller one, or for a quantity a string`;
   if (maximum !== undefined && value > maximum) return `${path} is ${value}, at most ${maximum} is allowed`;
   if (minimum !== undefined && value < minimum) return `${path} is ${value}, at least ${minimum} is required`;
   if (exclusiveMaximum !== undefined && value >= exclusiveMaximum)

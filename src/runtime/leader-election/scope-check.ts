@@ -31,11 +31,19 @@ export interface ScopeCheckOptions extends OperatorScope {
 /** How often to look whether another operator works. */
 const lookEveryMs = 2000;
 
-const lookTimeoutMs = 10_000;
+const lookTimeoutMs = 5000;
+
+/** After this long without a list, the operator works: what keeps it from looking must not keep everybody from working. */
+const [maxWaitMs, maxTakeoverMs] = [30_000, 10_000] as const;
+
+/** The longest duration of a Lease that counts: whoever may write one could make it last for ever. */
+const maxDurationMs = 300_000;
 
 /** Another operator's Lease, as it was last seen with a holder. */
 interface Claim {
+  /** Without labels and annotations, which may be large. */
   readonly lease: Lease;
+  readonly conflict: string | undefined;
   /** When that holder, or its last renewal, was seen first (performance.now). */
   readonly seenAtMs: number;
 }
@@ -52,7 +60,7 @@ export class ScopeCheck {
   readonly metadata: LeaseMetadata;
   readonly #options: ScopeCheckOptions;
   /** By the key of the Lease. */
-  readonly #claims = new Map<string, Claim>();
+  #claims: ReadonlyMap<string, Claim> = new Map();
   #conflict: string | undefined;
   #mayLook = true;
 
@@ -73,7 +81,7 @@ export class ScopeCheck {
   /** Resolves when no other operator works in these namespaces, or the signal is aborted. Logs who does. */
   async waitUntilFree(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const conflict = await this.#look(signal);
+      const conflict = await this.#look(AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)]));
       if (conflict !== undefined && conflict !== this.#conflict) {
         this.#options.log.warn({}, `${conflict}: this operator waits until that one has stopped`);
       }
@@ -85,7 +93,7 @@ export class ScopeCheck {
 
   /** @throws ScopeTakenError if another operator works in these namespaces. */
   async requireFree(signal: AbortSignal): Promise<void> {
-    const conflict = await this.#look(signal);
+    const conflict = await this.#look(AbortSignal.any([signal, AbortSignal.timeout(maxTakeoverMs)]));
     if (conflict !== undefined) throw new ScopeTakenError(conflict);
   }
 
@@ -128,27 +136,29 @@ export class ScopeCheck {
   async #findConflict(signal: AbortSignal): Promise<string | undefined> {
     const { client, lease: own, name, lookIn } = this.#options;
     const place = lookIn === 'ownNamespace' ? { namespace: own.namespace } : {};
-    const conflicts: string[] = [];
+    const claims = new Map<string, Claim>();
     for await (const { items } of listPages(client, Lease, { ...place, labelSelector: labelOf(name), signal })) {
       for (const lease of items) {
-        const claim = keyString(lease.metadata) === keyString(own) ? undefined : this.#liveClaim(lease);
-        const conflict = claim && this.#conflictWith(claim);
-        if (conflict !== undefined) conflicts.push(conflict);
+        const key = keyString(lease.metadata);
+        const claim = key === keyString(own) ? undefined : this.#claimOf(lease, this.#claims.get(key));
+        if (claim !== undefined) claims.set(key, claim);
       }
     }
+    this.#claims = claims;
+    const conflicts = [...claims.values()].flatMap(({ conflict }) => conflict ?? []);
     return conflicts.sort()[0];
   }
 
-  /** The Lease as its holder has last written it, while that counts. */
-  #liveClaim(lease: Lease): Lease | undefined {
-    const key = keyString(lease.metadata);
-    const last = this.#claims.get(key);
+  /** What the holder of the Lease has last written, while that counts. */
+  #claimOf(lease: Lease, last: Claim | undefined): Claim | undefined {
     const isNew = holderOf(lease) !== undefined && (last === undefined || !isSameClaim(last.lease, lease));
-    const claim = isNew ? { lease, seenAtMs: performance.now() } : last;
+    const { labels: _, annotations: __, ...metadata } = lease.metadata;
+    const claim = isNew
+      ? { lease: { ...lease, metadata }, conflict: this.#conflictWith(lease), seenAtMs: performance.now() }
+      : last;
     if (claim === undefined) return undefined;
-    this.#claims.set(key, claim);
-    const durationMs = (claim.lease.spec?.leaseDurationSeconds ?? 0) * 1000;
-    return performance.now() - claim.seenAtMs < durationMs ? claim.lease : undefined;
+    const durationMs = Math.min((claim.lease.spec?.leaseDurationSeconds ?? 0) * 1000, maxDurationMs);
+    return performance.now() - claim.seenAtMs < durationMs ? claim : undefined;
   }
 
   #conflictWith(lease: Lease): string | undefined {

@@ -195,6 +195,7 @@ export class Candidate {
     const scope = this.#scope;
     if (scope === undefined) return work();
     await scope.requireFree(stop);
+    if (stop.aborted) return;
     const ended = new AbortController();
     const taken = Promise.withResolvers<never>();
     const watching = scope.watch(AbortSignal.any([stop, ended.signal])).catch(taken.reject);

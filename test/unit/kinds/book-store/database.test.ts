@@ -122,6 +122,7 @@ async function reconcile({
       },
       get: () => (absent ? undefined : statefulSet),
       owned: () => Array.from({ length: replicas }, (_, ordinal) => podOf(`shop-db-${ordinal}`)),
+      memory: {},
       isCurrent: async () => Object.keys(stored).length === 0,
       tryApply: async (kind: Kind) => {
         if (kind !== StatefulSet && serviceHolder !== undefined) return { type: 'nameTaken', holder: serviceHolder };

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type MissingPodsMemory, whyNoPod } from '../../../../src/kinds/shared/missing-pods.ts';
+import { GateClosedError } from '../../../../src/runtime/client/index.ts';
 import { Job } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld } from '../../environment/reconciler-world.ts';
 
@@ -58,7 +59,13 @@ describe('a child without a pod', () => {
     });
   });
 
-  test('is not asked about again before twice that age, nor ever more rarely than every ten minutes', async () => {
+  /** As if this process had first seen the child, and last looked, that long ago. */
+  const seenFor = (seenForMs: number, uid = 'uid-job') => {
+    memory.missingPods = { uid, firstSeenMs: performance.now() - seenForMs, problem: undefined, untilMs: 0 };
+  };
+
+  test('is not asked about again before twice that time, nor ever more rarely than every ten minutes', async () => {
+    seenFor(20_000);
     const looked = look(job(20_000));
     (await listed()).json(200, list(event('FailedCreate', 'no')));
     const { requeueAfterMs } = await looked;
@@ -67,17 +74,26 @@ describe('a child without a pod', () => {
     expect(again.problem).toBe('FailedCreate: no');
     expect(again.requeueAfterMs).toBeLessThanOrEqual(requeueAfterMs);
     expect(world.server.unclaimed).toBe(0);
-    // Another child of the owner, such as the Job of the next generation.
-    const other = look(job(86_400_000, 'uid-other'));
+    seenFor(86_400_000);
+    const late = look(job(86_400_000));
     (await listed()).json(200, list());
-    expect((await other).requeueAfterMs).toBe(600_000);
+    expect((await late).requeueAfterMs).toBe(600_000);
+  });
+
+  test('that is older than the lack of its pod is looked at at once, and again soon', async () => {
+    // Another child of the owner, such as the Job of the next generation.
+    seenFor(60_000, 'uid-other');
+    const looked = look(job(86_400_000));
+    (await listed()).json(200, list());
+    expect(await looked).toEqual({ problem: undefined, requeueAfterMs: 10_000 });
   });
 
   test('without an Event has no problem yet, and after a minute names the command that shows more', async () => {
-    const early = look(job(30_000));
+    seenFor(30_000);
+    const early = look(job(86_400_000));
     (await listed()).json(200, list());
     expect((await early).problem).toBeUndefined();
-    memory = {};
+    seenFor(61_000);
     const late = look(job(61_000));
     (await listed()).json(200, list());
     expect((await late).problem).toBe('no Event says why (kubectl --namespace team describe job hi)');
@@ -92,16 +108,30 @@ describe('a child without a pod', () => {
     expect((await looked).problem).toBe('the operator cannot list Events (kubectl --namespace team describe job hi)');
   });
 
-  test('of which the list has no response is an error, which is retried', async () => {
-    const error = new Error('connection lost');
-    const client = { list: () => Promise.reject(error) };
-    await expect(whyNoPod(job(20_000), { client, memory })).rejects.toBe(error);
-    expect(memory).toEqual({});
+  const elsewhere = 'the operator cannot list Events (kubectl --namespace team describe job hi)';
+
+  test('of which the list has no response names that command, and is not asked about again at once', async () => {
+    const client = { list: () => Promise.reject(new Error('connection lost')) };
+    const looked = await whyNoPod(job(20_000), { client, memory });
+    expect(looked).toEqual({ problem: elsewhere, requeueAfterMs: 10_000 });
+    expect((await look(job(20_000))).problem).toBe(elsewhere);
+    expect(world.server.unclaimed).toBe(0);
+  });
+
+  test('has no more than a megabyte of Events', async () => {
+    const looked = look(job(20_000));
+    (await listed()).json(200, list(event('FailedCreate', 'x'.repeat(1024 * 1024))));
+    expect((await looked).problem).toBe(elsewhere);
+  });
+
+  test('is not looked at by a process that may no longer lead', async () => {
+    const client = { list: () => Promise.reject(new GateClosedError('over')) };
+    await expect(whyNoPod(job(20_000), { client, memory })).rejects.toThrow(GateClosedError);
   });
 
   test('gets at most 4 kB of one line', async () => {
     const looked = look(job(20_000));
-    (await listed()).json(200, list(event('FailedCreate', '"\n'.repeat(1_000_000))));
+    (await listed()).json(200, list(event('FailedCreate', '"\n'.repeat(100_000))));
     const { problem = '' } = await looked;
     expect(problem.length).toBeLessThan(4200);
     expect(problem).not.toContain('\n');

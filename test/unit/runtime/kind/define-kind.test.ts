@@ -287,6 +287,11 @@ describe('specProblem', () => {
       { name: 'a', file: 'atxt' },
       'spec.file is "atxt", must match ^[a-z.]+\\.txt$',
     ],
+    [
+      'an integer that JavaScript rounds',
+      { name: 'a', cost: 2 ** 53 },
+      'spec.cost is an integer beyond ±(2^53-1), which may have been rounded: use a smaller one, or for a quantity a string',
+    ],
     ['no text with a pattern that JavaScript does not have', { name: 'a', odd: 'b' }, undefined],
     [
       'a text of another pattern where a number may be',
