@@ -54,7 +54,7 @@ function another({ type, format, enum: values, properties = {}, items = {} }: Sc
   return format === 'date-time' ? '2020-01-01T00:00:00Z' : 'edited';
 }
 
-/** The status as any object of the spec has it: without its name, times, random and hashed names. */
+/** The parts of a status that two objects with the same spec have in common: not the names, hashes and times. */
 function comparable(status: Status, name: string): object {
   const conditions = [...(status.conditions ?? [])].sort((one, other) => one.type.localeCompare(other.type));
   const text = JSON.stringify({ ...status, conditions })

@@ -72,7 +72,7 @@ export const bookStoreController = (podDefaults: PodDefaults) =>
         predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart),
       },
     ],
-    // Claims are read before their deletion; a pod is deleted to restart it. Events of a StatefulSet that makes no pod.
+    // Claims are read before their deletion; a pod is deleted to restart it; Events say why a StatefulSet has no pod.
     permissions: [
       allow(['get', 'patch', 'delete'], PersistentVolumeClaim),
       allow(['get', 'delete'], Pod),

@@ -54,7 +54,7 @@ export const echoController = (pod: PrintPodSettings) =>
         },
       },
     ],
-    // Of a Job that makes no pod.
+    // The Events of a Job without a pod.
     permissions: [allow(['list'], Event)],
     observe: (echo, { owned }) => ({
       status: isPrinted(echo)

@@ -113,9 +113,9 @@ export interface FoundTable extends Table {
 }
 
 /**
- * Finds a table, its columns and the privileges that are missing. Returns no row if there is none. Like SQL, searches for a name without a schema in the schemas of
- * the search_path, in order, except system schemas. If no table has exactly this name, takes the one with the name in lower case, as
- * SQL does with a name without quotes.
+ * Finds a table, its columns and the privileges that the role lacks on it. Returns no row if there is no table. Like SQL, searches for a
+ * name without a schema in the schemas of the search_path, in order, except system schemas. If no table has exactly this name, takes the one
+ * with the name in lower case, as SQL does with a name without quotes.
  */
 export const findTable = ({ schema, name }: TableName): Statement => ({
   text: `

@@ -62,7 +62,7 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
           ),
       },
     ],
-    // The Events of a Job that makes no pod.
+    // The Events of a Job without a pod. An Echo that has the name of a new CronJob.
     permissions: [allow(['list'], Event), allow(['get'], Echo)],
     observe: (echo, { owned }) => ({ status: statusOf(echo, owned(CronJob)) }),
     reconcile: async (echo, { applyAll, get, owned, client, memory }) => {

@@ -1,4 +1,4 @@
-import { mayBeRounded } from '../client/inexact-integer.ts';
+import { mayBeRounded } from '../kind/define-kind.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getOwn, isObject, type JsonObject } from './json.ts';
 import { equalQuantities } from './quantity.ts';

@@ -1,12 +1,8 @@
+import { mayBeRounded } from '../kind/define-kind.ts';
 import { ApiError } from './api-error.ts';
 
 /** The reason of the cause that {@link requireExactIntegers} names. */
 const inexactInteger = 'InexactInteger';
-
-/**
- * Whether a response may have had another integer: the API server stores 64 bits exactly, and `JSON.parse` rounds an integer beyond 2^53.
- */
-export const mayBeRounded = (value: number): boolean => Number.isInteger(value) && !Number.isSafeInteger(value);
 
 /**
  * Keeps a client from writing another integer than it has read.

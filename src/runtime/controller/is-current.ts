@@ -1,4 +1,5 @@
-import { type Client, isNotFound } from '../client/index.ts';
+import { getIfPresent } from '../client/get-if-present.ts';
+import type { Client } from '../client/index.ts';
 import type { Kind, KubeObject } from '../kind/index.ts';
 
 /**
@@ -8,11 +9,7 @@ import type { Kind, KubeObject } from '../kind/index.ts';
  * @throws whatever the client throws, except NotFound.
  */
 export async function isCurrent(client: Client, kind: Kind, { metadata }: KubeObject): Promise<boolean> {
-  try {
-    const { uid, generation, deletionTimestamp } = (await client.get(kind, metadata)).metadata;
-    return uid === metadata.uid && generation === metadata.generation && deletionTimestamp === undefined;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+  const current = (await getIfPresent(client, kind, metadata))?.metadata;
+  if (current === undefined || current.deletionTimestamp !== undefined) return false;
+  return current.uid === metadata.uid && current.generation === metadata.generation;
 }

@@ -316,9 +316,14 @@ function isOfType(shape: CheckedShape, value: unknown): boolean {
   }
 }
 
+/**
+ * Whether a response may have had another integer: the API server stores 64 bits exactly, and `JSON.parse` rounds an integer beyond 2^53.
+ */
+export const mayBeRounded = (value: number): boolean => Number.isInteger(value) && !Number.isSafeInteger(value);
+
 function problemOfNumber(shape: CheckedShape, value: number, path: string): string | undefined {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = shape;
-  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+  if (mayBeRounded(value))
     return `${path} is an integer beyond ±(2^53-1), which may have been rounded: use a smaller one, or for a quantity a string`;
   if (maximum !== undefined && value > maximum) return `${path} is ${value}, at most ${maximum} is allowed`;
   if (minimum !== undefined && value < minimum) return `${path} is ${value}, at least ${minimum} is required`;

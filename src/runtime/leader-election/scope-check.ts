@@ -78,7 +78,7 @@ export class ScopeCheck {
     return this.#conflict;
   }
 
-  /** Resolves when no other operator works in these namespaces, or the signal is aborted. Logs who does. */
+  /** Resolves when no other operator works in these namespaces, no list has succeeded for 30 s, or the signal is aborted. Logs who does. */
   async waitUntilFree(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const conflict = await this.#look(AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)]));
@@ -91,7 +91,11 @@ export class ScopeCheck {
     }
   }
 
-  /** @throws ScopeTakenError if another operator works in these namespaces. */
+  /**
+   * Resolves also if no list has succeeded for 10 s, or the signal is aborted.
+   *
+   * @throws ScopeTakenError if another operator works in these namespaces.
+   */
   async requireFree(signal: AbortSignal): Promise<void> {
     const conflict = await this.#look(AbortSignal.any([signal, AbortSignal.timeout(maxTakeoverMs)]));
     if (conflict !== undefined) throw new ScopeTakenError(conflict);

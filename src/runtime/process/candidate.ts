@@ -128,8 +128,8 @@ export class Candidate {
   }
 
   /**
-   * Waits until no other operator works in the same namespaces, contends for the Lease, and works while it leads. Resolves when the work has ended and the Lease is released, or when
-   * the signal aborts before it leads.
+   * Waits until no other operator works in the same namespaces, contends for the Lease, and works while it leads. Resolves when the work has
+   * ended and the Lease is released, or when the signal aborts before it leads.
    *
    * @throws LeadershipLostError as soon as the Lease is lost, ScopeTakenError as soon as another operator works in the same namespaces,
    *   while reconciles may still run; the errors of the work.

@@ -65,8 +65,8 @@ export interface Operator {
    * Runs the manager until the signal aborts, waits up to two seconds for the last Events, and closes the connections.
    * With leader election, it first contends for the Lease, and releases the Lease after the last Event. Call it only once.
    *
-   * @throws the errors of `Manager.run`; LeadershipLostError as soon as the Lease is lost; ScopeTakenError if another operator works in its scope. Reconciles may then still run,
-   *   but none of their requests is sent, and the process should exit.
+   * @throws the errors of `Manager.run`; LeadershipLostError as soon as the Lease is lost; ScopeTakenError if another operator works in its
+   *   scope. Reconciles may then still run, but none of their requests is sent, and the process should exit.
    */
   run(signal: AbortSignal): Promise<void>;
 }
