@@ -1,0 +1,85 @@
+import type { Schema } from '../../apply/schema.ts';
+import type { Status } from '../../client/api-error.ts';
+import type { Kind, OwnerReference } from '../../kind/index.ts';
+
+/** A field manager's entry in `metadata.managedFields`. */
+export interface ManagedFieldsEntry {
+  readonly manager: string;
+  readonly operation: 'Apply' | 'Update';
+  readonly apiVersion: string;
+  /** RFC 3339, in seconds. */
+  readonly time: string;
+  readonly fieldsType: 'FieldsV1';
+  readonly fieldsV1: FieldsV1;
+  readonly subresource?: string;
+}
+
+/** A set of fields: `{ 'f:spec': { 'f:replicas': {} } }` (structured-merge-diff, fieldpath/serialize). */
+export interface FieldsV1 {
+  readonly [step: string]: FieldsV1;
+}
+
+/** An object in the simulated server: JSON that nobody changes. Of its members only those of the metadata are known. */
+export interface StoredObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: StoredMetadata;
+  readonly [member: string]: unknown;
+}
+
+export interface StoredMetadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly generateName?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+  readonly finalizers?: readonly string[];
+  readonly managedFields?: readonly ManagedFieldsEntry[];
+}
+
+/**
+ * What the API server does to the objects of one kind before it stores them, apart from what it does to all kinds (metadata, versions,
+ * field managers, preconditions). Pure: each method returns a new object, and never changes its arguments.
+ *
+ * The source of the behaviour is `rest.RESTCreateStrategy` and `rest.RESTUpdateStrategy` of k8s.io/apiserver.
+ */
+export interface Strategy {
+  readonly kind: Kind;
+  /** How server-side apply merges. */
+  readonly schema: Schema;
+  /** Whether there is a `status` subresource. Then other writes keep the status, and its writes keep everything else. */
+  readonly hasStatus: boolean;
+  /** Prunes unknown fields and fills in defaults, as decoding a body does. @throws {@link RefusedError} for what cannot be decoded. */
+  decode(object: StoredObject): StoredObject;
+  /** Prepares and validates a new object, which has a name, uid and creation time. @throws {@link RefusedError} */
+  create(object: StoredObject): StoredObject;
+  /**
+   * Prepares and validates a change of an object, and sets its generation.
+   *
+   * @throws {@link RefusedError}
+   */
+  update(object: StoredObject, old: StoredObject, subresource: 'status' | undefined): StoredObject;
+}
+
+/** The simulated server refuses a request, as the API server does. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly status: Status & { readonly code: number };
+
+  constructor(status: Status & { readonly code: number }) {
+    super(status.message ?? status.reason ?? String(status.code));
+    this.status = status;
+  }
+}
+
+/** The simulated server does not know what the API server does here, and so does nothing. */
+export class NotSimulatedError extends Error {
+  override readonly name = 'NotSimulatedError';
+}
