@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { WatchOverdueError } from '../client/http-client.ts';
 import {
   ApiError,
@@ -11,6 +10,7 @@ import {
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
 import { isDefect } from './is-defect.ts';
@@ -284,7 +284,7 @@ export class Reflector<T extends KubeObject> {
     this.#failingSinceMs ??= performance.now();
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#logFailure(error, waitMs);
-    await delay(waitMs, undefined, { signal }).catch(() => {});
+    await pause(waitMs, signal);
   }
 
   #logFailure(error: unknown, waitMs: number): void {
@@ -430,7 +430,7 @@ export class Reflector<T extends KubeObject> {
     if (livedMs < timeoutSeconds * 1000 - earlyEndToleranceMs) this.#state = { type: 'verify', resourceVersion };
     // Without this pause, a server that closes each watch immediately would cause a hot loop.
     if (from === resourceVersion && livedMs < minHealthyMs) {
-      await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
+      await pause(this.#backoff.next(), signal);
     }
   }
 

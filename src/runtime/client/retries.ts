@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../pause.ts';
 import { ApiError } from './api-error.ts';
 import { NoResponseError } from './no-response-error.ts';
 
@@ -53,7 +53,7 @@ export class Retries {
     if (this.#totalPauseMs + pauseMs > maxTotalPauseMs) throw error;
     this.#attempts += 1;
     this.#totalPauseMs += pauseMs;
-    await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => {});
+    await pause(pauseMs, this.#signal);
     this.#signal?.throwIfAborted();
   }
 

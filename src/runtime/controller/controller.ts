@@ -1,4 +1,3 @@
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import type { Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
 import type { AnyInformer } from '../cache/informer.ts';
@@ -17,6 +16,7 @@ import type {
   ResultLabel,
   UnfinishedKey,
 } from '../observability/index.ts';
+import { nextTurn, pause } from '../pause.ts';
 import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
@@ -348,7 +348,7 @@ export class Controller<T extends KubeObject> {
 
   async #resync(everyMs: number, signal: AbortSignal): Promise<void> {
     for (;;) {
-      await delay(Math.min(everyMs * (0.9 + Math.random() / 5), maxTimerMs), undefined, { signal }).catch(() => {});
+      await pause(Math.min(everyMs * (0.9 + Math.random() / 5), maxTimerMs), signal);
       let left = resyncBatch;
       for (const { metadata } of this.#informer.store.list()) {
         if (signal.aborted) return;

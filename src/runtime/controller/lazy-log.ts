@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Logger } from '../observability/index.ts';
 
 /**
@@ -36,7 +35,7 @@ export class LazyLog implements Logger {
   }
 
   get #made(): Logger {
-    this.#child ??= this.#parent.child({ object: this.#key, reconcileID: randomUUID() });
+    this.#child ??= this.#parent.child({ object: this.#key, reconcileID: crypto.randomUUID() });
     return this.#child;
   }
 }

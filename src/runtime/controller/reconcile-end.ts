@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { nextTurn } from '../pause.ts';
 import type { Outcome, ReportingObject } from './outcome.ts';
 import type { Result } from './result.ts';
 

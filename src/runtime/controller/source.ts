@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Backoff } from '../cache/backoff.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import type { Enqueue } from './watch.ts';
 
 /**
@@ -55,7 +55,7 @@ export async function runSource(
       if (performance.now() - startedAtMs >= 60_000) backoff.reset();
       const waitMs = Math.round(backoff.next());
       log.warn({ err: error, waitMs }, 'a key source failed: trying again');
-      await delay(waitMs, undefined, { signal }).catch(() => {});
+      await pause(waitMs, signal);
     }
   }
 }

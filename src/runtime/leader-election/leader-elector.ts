@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { FenceClosingReason, LeaderObserver, Logger, TakeoverReason } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import type { CrashDetector } from './crash-detection/index.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
@@ -177,7 +177,7 @@ export class LeaderElector {
     // Without a response it is unknown whether the server executed the request.
     this.#mayHoldLease = true;
     const pauseMs = addJitter(this.#timings.retryPeriodSeconds * 1000);
-    await delay(pauseMs, undefined, { signal }).catch(() => {});
+    await pause(pauseMs, signal);
   }
 
   async #lead(signal: AbortSignal, lead: (stop: AbortSignal) => Promise<void>): Promise<void> {

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { getIfPresent } from '../client/get-if-present.ts';
 import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import { LeadershipLostError } from './errors.ts';
 import type { Fence } from './fence.ts';
 import { currentInstant, type Instant } from './instant.ts';
@@ -97,7 +97,7 @@ export class LeaseKeeper {
       await this.#renewOnce(either);
       const remainingMs = timings.retryPeriodSeconds * 1000 - (performance.now() - startedAtMs);
       const wake = AbortSignal.any([either, this.#published.signal]);
-      await delay(Math.max(0, remainingMs), undefined, { signal: wake }).catch(() => {});
+      await pause(Math.max(0, remainingMs), wake);
     }
   }
 

@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, cutText, isForbidden, listPages } from '../client/index.ts';
 import { keyString, type ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import { ScopeTakenError } from './errors.ts';
 import { holderOf, isSameClaim, type LeaseMetadata } from './lease.ts';
 
@@ -87,7 +87,7 @@ export class ScopeCheck {
       }
       this.#conflict = conflict;
       if (conflict === undefined) return;
-      await pause(signal);
+      await pauseBetweenLooks(signal);
     }
   }
 
@@ -109,7 +109,7 @@ export class ScopeCheck {
   async watch(signal: AbortSignal): Promise<void> {
     if (this.#options.lookIn === 'ownNamespace') return;
     while (!signal.aborted) {
-      await pause(signal);
+      await pauseBetweenLooks(signal);
       await this.requireFree(signal);
     }
   }
@@ -130,7 +130,7 @@ export class ScopeCheck {
           );
         } else {
           log.warn({ err: error }, 'the leases of other operators cannot be listed: trying again');
-          await pause(signal);
+          await pauseBetweenLooks(signal);
         }
       }
     }
@@ -195,6 +195,4 @@ function sharedNamespaces(one: OperatorScope['namespaces'], other: OperatorScope
   return shared.length === 0 ? undefined : `namespace ${shared.join(', ')}`;
 }
 
-async function pause(signal: AbortSignal): Promise<void> {
-  await delay(lookEveryMs * (1 + Math.random() / 4), undefined, { signal }).catch(() => {});
-}
+const pauseBetweenLooks = (signal: AbortSignal): Promise<void> => pause(lookEveryMs * (1 + Math.random() / 4), signal);

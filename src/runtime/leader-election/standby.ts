@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Reflector, type ReflectorTarget } from '../cache/reflector.ts';
 import { type Client, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
+import { pause } from '../pause.ts';
 import type { CrashDetector } from './crash-detection/index.ts';
 import { ObservedLease } from './observed-lease.ts';
 import { addJitter, type LeaseTimings } from './timings.ts';
@@ -68,7 +68,7 @@ export class Standby {
     while (this.observed.msUntilFree > 0) {
       await this.#waitForChange(signal);
       if (this.observed.msUntilFree > 0) continue;
-      await delay(Math.random() * maxSpreadMs, undefined, { signal }).catch(() => {});
+      await pause(Math.random() * maxSpreadMs, signal);
       signal.throwIfAborted();
     }
   }
@@ -108,8 +108,8 @@ export class Standby {
     const { msUntilFree, msSinceObserved } = this.observed;
     const waitMs = Math.min(msUntilFree, Math.max(1, pollMs - msSinceObserved));
     const waiting = new AbortController();
-    const timer = delay(waitMs, 'timeout' as const, { signal: AbortSignal.any([signal, waiting.signal]) });
-    const first = await Promise.race([this.#change.promise, timer.catch(() => {})]);
+    const timer = pause(waitMs, AbortSignal.any([signal, waiting.signal])).then(() => 'timeout' as const);
+    const first = await Promise.race([this.#change.promise, timer]);
     waiting.abort();
     signal.throwIfAborted();
     if (first === 'timeout' && this.observed.msUntilFree > 0) await this.#readLease(signal);
@@ -134,7 +134,7 @@ export class Standby {
   /** Resolves after the time, or as soon as the watch reports a change. */
   async #pause(pauseMs: number, signal: AbortSignal): Promise<void> {
     const done = new AbortController();
-    const timer = delay(pauseMs, undefined, { signal: AbortSignal.any([signal, done.signal]) }).catch(() => {});
+    const timer = pause(pauseMs, AbortSignal.any([signal, done.signal]));
     await Promise.race([this.#change.promise, timer]);
     done.abort();
   }

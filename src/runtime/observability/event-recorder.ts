@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, type Gate, isNamespaceTerminating, isNotFound } from '../client/index.ts';
 import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
 import { Event } from '../kinds/index.ts';
+import { pause } from '../pause.ts';
 import { EventHistory, type EventLimits, type EventSeries } from './event-history.ts';
 import { EventWriteQueue } from './event-write-queue.ts';
 import type { Logger } from './logger.ts';
@@ -140,7 +140,7 @@ export class EventRecorder {
    */
   async flush(timeoutMs: number): Promise<void> {
     const done = new AbortController();
-    const timeout = delay(timeoutMs, undefined, { signal: done.signal }).catch(() => {});
+    const timeout = pause(timeoutMs, done.signal);
     const written = this.#writes.waitUntilIdle().then(() => {
       for (const series of this.#history.series()) this.#writeCount(series);
       return this.#writes.waitUntilIdle();

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { HttpClient } from '../client/http-client.ts';
 import type { Client, Connection, RequestObserver } from '../client/index.ts';
@@ -94,7 +93,7 @@ export class Candidate {
     this.elector = new LeaderElector({
       client,
       lease,
-      identity: options.identity ?? `${hostname()}_${randomUUID()}`,
+      identity: options.identity ?? `${hostname()}_${crypto.randomUUID()}`,
       ...(timings !== undefined && { timings }),
       crashDetector: crashDetector?.(client),
       observer,

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Client } from '../../client/index.ts';
 import type { Pod } from '../../kinds/index.ts';
 import type { Logger } from '../../observability/index.ts';
@@ -82,7 +81,7 @@ export class PodCrashDetector implements CrashDetector {
       return undefined;
     }
     const { containerId, terminationMessagePath } = own;
-    const terminationToken = randomUUID();
+    const terminationToken = crypto.randomUUID();
     try {
       await new TerminationMessageFile(terminationMessagePath).appendLine(`leader election: ${terminationToken}`);
     } catch (error) {

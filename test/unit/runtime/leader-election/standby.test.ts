@@ -11,12 +11,12 @@ import { electionLease, heldBy, slowTimings } from '../../environment/election.t
 const pauses = new Set<{ readonly untilMs: number; end(): void }>();
 let nowMs = 0;
 
-/** `setTimeout` of node:timers/promises, on the clock above. */
-function pause<T>(ms: number, value?: T, { signal }: { readonly signal?: AbortSignal } = {}): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const one = { untilMs: nowMs + ms, end: () => resolve(value) };
+/** Like the runtime's, on the clock above. */
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const one = { untilMs: nowMs + ms, end: resolve };
     pauses.add(one);
-    signal?.addEventListener('abort', () => pauses.delete(one) && reject(signal.reason), { once: true });
+    signal?.addEventListener('abort', () => pauses.delete(one) && resolve(), { once: true });
   });
 }
 
@@ -30,7 +30,7 @@ async function untilNextPauseEnds(): Promise<void> {
   await setImmediate();
 }
 
-jest.unstable_mockModule('node:timers/promises', () => ({ setTimeout: pause, setImmediate }));
+jest.unstable_mockModule('../../../../src/runtime/pause.ts', () => ({ pause, nextTurn: setImmediate }));
 const standbyModule = await import('../../../../src/runtime/leader-election/standby.ts');
 
 const standbys: Standby[] = [];
