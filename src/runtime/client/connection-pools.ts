@@ -78,7 +78,8 @@ export class ConnectionPools {
   }
 
   #open(options: Pool.Options): Dispatcher {
-    const { server, proxy } = this.#connection;
+    const { server, proxy, openPool } = this.#connection;
+    if (openPool !== undefined) return openPool();
     // HTTP/1.1, because HTTP/2 multiplexes requests and `connections` would no longer limit the requests in flight.
     const shared = { ...options, allowH2: false };
     const tcp = { timeout: connectTimeoutMs, keepAlive: true, keepAliveInitialDelay: keepAliveMs };

@@ -1,3 +1,5 @@
+import type { Dispatcher } from 'undici';
+
 /** The headers that authenticate a request and impersonate a user. A list becomes one header for each value. */
 export type AuthenticationHeaders = Readonly<Record<string, string | readonly string[]>>;
 
@@ -9,6 +11,8 @@ export interface Connection {
   readonly tls: TlsOptions;
   /** The URL of the HTTP proxy, with its user and password if it requires them. Default: no proxy. */
   readonly proxy?: URL;
+  /** Opens a pool of connections to the server, in place of undici's own: for a simulated server. Default: TCP connections. */
+  readonly openPool?: () => Dispatcher;
   /**
    * Returns the headers that authenticate a request. Called for each request, so that a rotated token needs no restart.
    * Implementations cache the headers and return a promise only if they must wait.

@@ -56,6 +56,12 @@ export interface Strategy {
   readonly schema: Schema;
   /** Whether there is a `status` subresource. Then other writes keep the status, and its writes keep everything else. */
   readonly hasStatus: boolean;
+  /** Whether an update must have the version of the object (`AllowUnconditionalUpdate` is false). Default false. */
+  readonly requiresVersion?: boolean;
+  /** Whether the response to a deletion is the object, and not a `Status`. Default false. */
+  readonly returnsDeleted?: boolean;
+  /** How many seconds the object lives on after a deletion that does not say so. Default 0. */
+  deletionGraceSeconds?(object: StoredObject): number;
   /** Prunes unknown fields and fills in defaults, as decoding a body does. @throws {@link RefusedError} for what cannot be decoded. */
   decode(object: StoredObject): StoredObject;
   /** Prepares and validates a new object, which has a name, uid and creation time. @throws {@link RefusedError} */

@@ -1,0 +1,108 @@
+import { type Kind, keyOf, keyString, type ObjectKey, versionedResource } from '../../kind/index.ts';
+import type { StoredObject } from './strategy.ts';
+
+/** One write to the simulated etcd. */
+export interface Change {
+  readonly revision: number;
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  /** `group/version/plural` */
+  readonly resource: string;
+  /** With the version of the change; of a deletion, the last state. */
+  readonly object: StoredObject;
+  /** The state before. Undefined for a creation. */
+  readonly before: StoredObject | undefined;
+}
+
+/** The only state of the simulated API server: a log of changes with one counter. The current objects follow from it. */
+export class ChangeLog {
+  readonly #changes: Change[] = [];
+  /** By resource, then by `namespace/name`. */
+  readonly #current = new Map<string, Map<string, StoredObject>>();
+  /** As in etcd, whose first write has revision 2. */
+  #revision = 1;
+  #compactedRevision = 0;
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Changes up to this revision are gone. */
+  get compactedRevision(): number {
+    return this.#compactedRevision;
+  }
+
+  get(kind: Kind, key: ObjectKey): StoredObject | undefined {
+    return this.#current.get(versionedResource(kind))?.get(keyString(key));
+  }
+
+  /** The current objects of a kind, by namespace and name. */
+  list(kind: Kind): readonly StoredObject[] {
+    return sorted(this.#current.get(versionedResource(kind)) ?? new Map());
+  }
+
+  /** The objects of a kind as of an earlier revision. */
+  listAt(kind: Kind, revision: number): readonly StoredObject[] {
+    if (revision >= this.#revision) return this.list(kind);
+    const objects = new Map<string, StoredObject>();
+    for (const change of this.#changes) {
+      if (change.revision > revision) break;
+      if (change.resource === versionedResource(kind)) put(objects, change);
+    }
+    return sorted(objects);
+  }
+
+  /** All current objects. */
+  *all(): Iterable<StoredObject> {
+    for (const objects of this.#current.values()) yield* objects.values();
+  }
+
+  /** The first change of a kind after a revision. */
+  next(kind: Kind, revision: number): Change | undefined {
+    const resource = versionedResource(kind);
+    // Revisions count the changes, from 2.
+    for (let index = Math.max(0, revision - 1); index < this.#changes.length; index += 1) {
+      const change = this.#changes[index];
+      if (change?.resource === resource) return change;
+    }
+    return undefined;
+  }
+
+  /** Stores an object under a new version and returns it. */
+  put(kind: Kind, object: StoredObject): StoredObject {
+    return this.#append(kind, object, false);
+  }
+
+  /** Removes an object and returns its last state, which has the version of the deletion. */
+  remove(kind: Kind, object: StoredObject): StoredObject {
+    return this.#append(kind, object, true);
+  }
+
+  /** Forgets all changes, so that a watch from an earlier version fails with 410, as after a compaction of etcd. */
+  compact(): void {
+    this.#compactedRevision = this.#revision;
+  }
+
+  #append(kind: Kind, object: StoredObject, isRemoval: boolean): StoredObject {
+    const resource = versionedResource(kind);
+    const before = this.get(kind, keyOf(object));
+    this.#revision += 1;
+    const versioned = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
+    const type = isRemoval ? 'DELETED' : before === undefined ? 'ADDED' : 'MODIFIED';
+    const change: Change = { revision: this.#revision, type, resource, object: versioned, before };
+    this.#changes.push(change);
+    const objects = this.#current.get(resource) ?? new Map<string, StoredObject>();
+    this.#current.set(resource, objects);
+    put(objects, change);
+    return versioned;
+  }
+}
+
+function put(objects: Map<string, StoredObject>, { type, object }: Change): void {
+  const key = keyString(keyOf(object));
+  if (type === 'DELETED') objects.delete(key);
+  else objects.set(key, object);
+}
+
+/** In the order of etcd's keys. */
+const sorted = (objects: ReadonlyMap<string, StoredObject>): readonly StoredObject[] =>
+  [...objects].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);

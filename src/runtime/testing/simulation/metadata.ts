@@ -1,0 +1,98 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { StatusCause } from '../../client/api-error.ts';
+import type { Kind } from '../../kind/index.ts';
+import { RefusedError, type StoredMetadata, type StoredObject } from './strategy.ts';
+
+const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const qualifiedName =
+  /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+const maxAnnotationBytes = 256 * 1024;
+
+/** Members that a client cannot change after the creation. The API server ignores some of them in a patch, and refuses others. */
+const immutable = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const;
+
+/**
+ * Validates the metadata of all kinds, as ValidateObjectMeta of k8s.io/apimachinery does.
+ *
+ * @param old the stored object; undefined for a creation.
+ * @throws {@link RefusedError} 422 with a cause for each problem.
+ */
+export function validateMetadata(kind: Kind, { metadata }: StoredObject, old: StoredObject | undefined): void {
+  const causes = [...problemsOf(metadata), ...(old === undefined ? [] : changesOf(metadata, old.metadata))];
+  if (causes.length > 0) throw invalid(kind, metadata.name, causes);
+}
+
+/** Returns the error that lists what is invalid in an object. */
+export function invalid(kind: Kind, name: string, causes: readonly StatusCause[]): RefusedError {
+  const [first, ...rest] = causes.map(({ field, message }) => `${field}: ${message}`);
+  const list = rest.length === 0 ? first : `[${[first, ...rest].join(', ')}]`;
+  const resource = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
+  return new RefusedError({
+    code: 422,
+    reason: 'Invalid',
+    message: `${resource} "${name}" is invalid: ${list}`,
+    details: { name, causes },
+  });
+}
+
+function* problemsOf(metadata: StoredMetadata): Iterable<StatusCause> {
+  const { name, labels = {}, annotations = {}, ownerReferences = [], finalizers = [] } = metadata;
+  const badValue = (field: string, value: unknown, why: string): StatusCause => ({
+    reason: 'FieldValueInvalid',
+    field: `metadata.${field}`,
+    message: `Invalid value: ${JSON.stringify(value)}: ${why}`,
+  });
+  if (!dnsSubdomain.test(name)) yield badValue('name', name, 'must be a DNS subdomain');
+  for (const [key, value] of Object.entries(labels)) {
+    if (!qualifiedName.test(key)) yield badValue('labels', key, 'name part must be a qualified name');
+    if (!labelValue.test(value)) yield badValue('labels', value, 'must be a valid label value');
+  }
+  let bytes = 0;
+  for (const [key, value] of Object.entries(annotations)) {
+    if (!qualifiedName.test(key.toLowerCase()))
+      yield badValue('annotations', key, 'name part must be a qualified name');
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+  }
+  if (bytes > maxAnnotationBytes)
+    yield {
+      reason: 'FieldValueTooLong',
+      field: 'metadata.annotations',
+      message: 'Too long: may not be more than 262144 bytes',
+    };
+  for (const [index, reference] of ownerReferences.entries()) {
+    for (const member of ['apiVersion', 'kind', 'name', 'uid'] as const) {
+      if (!reference[member])
+        yield badValue(`ownerReferences[${index}].${member}`, reference[member], 'must not be empty');
+    }
+  }
+  const controllers = ownerReferences.filter(({ controller }) => controller === true);
+  if (controllers.length > 1)
+    yield badValue(
+      'ownerReferences',
+      controllers.map((each) => each.name),
+      'Only one reference can have Controller set to true',
+    );
+  for (const finalizer of finalizers) {
+    if (!qualifiedName.test(finalizer)) yield badValue('finalizers', finalizer, 'name part must be a qualified name');
+  }
+}
+
+function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<StatusCause> {
+  for (const member of immutable) {
+    if (isDeepStrictEqual(metadata[member], old[member])) continue;
+    yield {
+      reason: 'FieldValueInvalid',
+      field: `metadata.${member}`,
+      message: `Invalid value: ${JSON.stringify(metadata[member])}: field is immutable`,
+    };
+  }
+  const added = (metadata.finalizers ?? []).filter((each) => !old.finalizers?.includes(each));
+  if (old.deletionTimestamp !== undefined && added.length > 0) {
+    yield {
+      reason: 'FieldValueForbidden',
+      field: 'metadata.finalizers',
+      message: `Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{${added.map((each) => `"${each}"`).join(', ')}}`,
+    };
+  }
+}

@@ -1,0 +1,175 @@
+import { getMember } from '../../apply/json.ts';
+import { parseFieldSelector, parseLabelSelector } from '../../cache/label-selector.ts';
+import type { Kind } from '../../kind/index.ts';
+import { NotSimulatedError, RefusedError, type StoredObject } from './strategy.ts';
+
+/** An HTTP request to the simulated API server. */
+export interface SimulatedRequest {
+  readonly method: string;
+  /** With the query. */
+  readonly path: string;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+}
+
+/** A request, as the API server understands it. */
+export interface ResourceRequest {
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+  readonly kind: Kind;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly subresource: 'status' | undefined;
+  readonly query: URLSearchParams;
+  /** Whether the response has only the metadata (`PartialObjectMetadata`). */
+  readonly isMetadataOnly: boolean;
+  readonly contentType: string;
+  readonly body: unknown;
+}
+
+const pathPattern =
+  /^\/(?:api\/(?<coreVersion>v1)|apis\/(?<group>[^/]+)\/(?<version>[^/]+))(?:\/namespaces\/(?<namespace>[^/]+))?\/(?<plural>[^/]+)(?:\/(?<name>[^/]+)(?:\/(?<subresource>[^/]+))?)?$/;
+
+/** The parameters that the client of the runtime sends. */
+const parameters = new Set([
+  'allowWatchBookmarks',
+  'continue',
+  'dryRun',
+  'fieldManager',
+  'fieldSelector',
+  'fieldValidation',
+  'force',
+  'labelSelector',
+  'limit',
+  'resourceVersion',
+  'resourceVersionMatch',
+  'sendInitialEvents',
+  'timeoutSeconds',
+  'watch',
+]);
+
+/**
+ * Reads a request.
+ *
+ * @param kindAt returns the kind that the server serves there.
+ * @throws {@link NotSimulatedError} for what the server does not know, {@link RefusedError} for a kind that it does not serve.
+ */
+export function readRequest(
+  request: SimulatedRequest,
+  kindAt: (group: string, version: string, plural: string) => Kind | undefined,
+): ResourceRequest {
+  const { headers } = request;
+  const [path = '', queryText = ''] = request.path.split('?');
+  const query = new URLSearchParams(queryText);
+  for (const [name] of query) if (!parameters.has(name)) throw notSimulated(request, `the parameter ${name}`);
+  const parts = partsOf(path);
+  if (parts === undefined) throw notSimulated(request, 'this path');
+  const { group, version, plural, namespace, name, subresource } = parts;
+  const kind = kindAt(group, version, plural);
+  if (kind === undefined)
+    throw new RefusedError({
+      code: 404,
+      reason: 'NotFound',
+      message: 'the server could not find the requested resource',
+    });
+  if (subresource !== undefined && subresource !== 'status')
+    throw notSimulated(request, `the subresource ${subresource}`);
+  const accept = headers.accept ?? '';
+  const isMetadataOnly = accept.includes('as=PartialObjectMetadata');
+  if (!isMetadataOnly && accept.includes('as=')) throw notSimulated(request, `the response type ${accept}`);
+  const contentType = headers['content-type'] ?? '';
+  return {
+    verb: verbOf(request, name !== undefined, contentType, query),
+    kind,
+    namespace,
+    name,
+    subresource,
+    query,
+    isMetadataOnly,
+    contentType,
+    body: request.body === undefined ? undefined : JSON.parse(request.body),
+  };
+}
+
+function partsOf(path: string) {
+  const groups = pathPattern.exec(path)?.groups;
+  if (groups === undefined) return undefined;
+  const decoded = (part: string | undefined) => (part === undefined ? undefined : decodeURIComponent(part));
+  const { coreVersion, group = '', version = coreVersion ?? '', plural = '', subresource } = groups;
+  const [namespace, name] = [decoded(groups.namespace), decoded(groups.name)];
+  return { group, version, plural, namespace, name, subresource };
+}
+
+function verbOf(
+  request: SimulatedRequest,
+  isNamed: boolean,
+  contentType: string,
+  query: URLSearchParams,
+): ResourceRequest['verb'] {
+  switch (request.method) {
+    case 'GET':
+      if (isNamed) return 'get';
+      return query.get('watch') === 'true' ? 'watch' : 'list';
+    case 'POST':
+      if (!isNamed) return 'create';
+      break;
+    case 'PUT':
+      if (isNamed) return 'update';
+      break;
+    case 'PATCH':
+      if (!isNamed) break;
+      return contentType === 'application/apply-patch+yaml' ? 'apply' : 'patch';
+    case 'DELETE':
+      return isNamed ? 'delete' : 'deletecollection';
+  }
+  throw notSimulated(request, 'this method');
+}
+
+export const notSimulated = (request: Pick<SimulatedRequest, 'method' | 'path'>, what: string): NotSimulatedError =>
+  new NotSimulatedError(`${request.method} ${request.path}: the simulated API server does not know ${what}`);
+
+/** Whether an object is one of those that a list or a watch asks for. */
+export type ObjectFilter = (object: StoredObject) => boolean;
+
+/**
+ * Returns the filter of a list, a watch or a deletion of a collection.
+ *
+ * @throws {@link NotSimulatedError} for a field selector of other fields than those that all kinds have, and those of Events.
+ */
+export function filterOf({
+  kind,
+  namespace,
+  query,
+}: Pick<ResourceRequest, 'kind' | 'namespace' | 'query'>): ObjectFilter {
+  const labels = parse('labelSelector', query, parseLabelSelector);
+  const fields =
+    kind.kind === 'Event'
+      ? parse('fieldSelector', query, parseEventFields)
+      : parse('fieldSelector', query, parseFieldSelector);
+  return (object) =>
+    (namespace === undefined || object.metadata.namespace === namespace) &&
+    labels((key) => object.metadata.labels?.[key]) &&
+    fields((path) => textAt(object, path));
+}
+
+type Selector = NonNullable<ReturnType<typeof parseLabelSelector>>;
+
+function parse(name: string, query: URLSearchParams, parser: (text: string) => Selector | undefined): Selector {
+  const text = query.get(name);
+  const selector = text === null ? () => true : parser(text);
+  if (selector === undefined) throw new NotSimulatedError(`the simulated API server does not know the ${name} ${text}`);
+  return selector;
+}
+
+/** Events have more selectable fields than others: `regarding.uid=…,type=Warning`. */
+function parseEventFields(text: string): Selector | undefined {
+  const terms = text.split(',').map((term) => /^([a-zA-Z.]+)=([^=!\\]*)$/.exec(term));
+  if (terms.includes(null)) return undefined;
+  return (read) => terms.every((term) => (read(term?.[1] ?? '') ?? '') === term?.[2]);
+}
+
+function textAt(object: StoredObject, path: string): string | undefined {
+  let value: unknown = object;
+  for (const name of path.split('.')) value = getMember(value, name);
+  return value === undefined ? undefined : String(value);
+}

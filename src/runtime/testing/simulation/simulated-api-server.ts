@@ -1,0 +1,547 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isObject } from '../../apply/json.ts';
+import type { Status } from '../../client/api-error.ts';
+import {
+  apiVersionOf,
+  type CustomKind,
+  customResourceDefinition,
+  type Kind,
+  keyOf,
+  type ObjectKey,
+  resourceName,
+  versionedResource,
+} from '../../kind/index.ts';
+import { Namespace } from '../../kinds/index.ts';
+import { builtInKinds, builtInStrategy } from './built-in-resources.ts';
+import { ChangeLog } from './change-log.ts';
+import { customStrategy } from './custom-resources.ts';
+import { applyFields, trackFields } from './field-managers.ts';
+import { jsonPatch } from './json-patch.ts';
+import { mergePatch } from './merge-patch.ts';
+import { invalid, validateMetadata } from './metadata.ts';
+import {
+  filterOf,
+  notSimulated,
+  type ResourceRequest,
+  readRequest,
+  type SimulatedRequest,
+} from './resource-request.ts';
+import { SimulatedWatch } from './simulated-watch.ts';
+import { NotSimulatedError, RefusedError, type StoredMetadata, type StoredObject, type Strategy } from './strategy.ts';
+
+/** A response of the simulated API server. */
+export interface SimulatedResponse {
+  readonly code: number;
+  readonly body: object;
+}
+
+/** Options of a {@link SimulatedApiServer}. */
+export interface SimulatedApiServerOptions {
+  /** The custom kinds that it serves, besides the built-in kinds. */
+  readonly kinds?: readonly CustomKind[];
+  /**
+   * Plays admission, authorization and quotas: returns the status with which the server refuses a request, or undefined. The object is the
+   * one that would be stored.
+   */
+  readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
+}
+
+/** A request that {@link SimulatedApiServerOptions.refuse} decides about. */
+export interface AdmittedRequest extends Pick<ResourceRequest, 'verb' | 'kind' | 'namespace' | 'name' | 'subresource'> {
+  /** What a write would store. Undefined for reads and deletions. */
+  readonly object: StoredObject | undefined;
+}
+
+/**
+ * A small API server in memory: it answers the requests of the runtime's client as kube-apiserver does, without a network and without time
+ * of its own. It throws {@link NotSimulatedError} for what it does not know, and never guesses.
+ *
+ * It has no controllers, RBAC, quotas or admission: tests play them.
+ */
+export class SimulatedApiServer {
+  readonly #log = new ChangeLog();
+  /** By `group/version/plural`. */
+  readonly #strategies: ReadonlyMap<string, Strategy>;
+  readonly #refuse: NonNullable<SimulatedApiServerOptions['refuse']>;
+  #created = 0;
+
+  constructor({ kinds = [], refuse = () => undefined }: SimulatedApiServerOptions = {}) {
+    const builtIn = builtInKinds.map(builtInStrategy).filter((strategy) => strategy !== undefined);
+    const custom = kinds.map((kind) => customStrategy(kind, customResourceDefinition(kind)));
+    this.#strategies = new Map([...builtIn, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]));
+    this.#refuse = refuse;
+    for (const name of ['default', 'kube-system']) this.#storeNamespace(name);
+  }
+
+  /** The version of the last write. */
+  get revision(): number {
+    return this.#log.revision;
+  }
+
+  /** The current objects of a kind, by namespace and name. */
+  objects(kind: Kind): readonly StoredObject[] {
+    return this.#log.list(kind);
+  }
+
+  /** Forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
+  compact(): void {
+    this.#log.compact();
+  }
+
+  /**
+   * Answers a request; for a watch, returns what it delivers.
+   *
+   * @throws {@link NotSimulatedError} for what the server does not know.
+   */
+  handle(request: SimulatedRequest): SimulatedResponse | SimulatedWatch {
+    try {
+      const resource = readRequest(
+        request,
+        (group, version, plural) => this.#strategies.get(`${group}/${version}/${plural}`)?.kind,
+      );
+      const strategy = this.#strategies.get(versionedResource(resource.kind));
+      if (strategy === undefined) throw notSimulated(request, 'this kind');
+      if (resource.verb === 'watch') return this.#watch(resource);
+      return { code: resource.verb === 'create' ? 201 : 200, ...this.#answer(resource, strategy) };
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      const { status } = error;
+      return {
+        code: status.code,
+        body: { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', ...status },
+      };
+    }
+  }
+
+  #answer(request: ResourceRequest, strategy: Strategy): { readonly code?: number; readonly body: object } {
+    const { kind, isMetadataOnly } = request;
+    const view = (object: StoredObject): object => (isMetadataOnly ? metadataOf(object) : object);
+    switch (request.verb) {
+      case 'list':
+        return { body: this.#list(request, view) };
+      case 'get':
+        this.#admit(request, undefined);
+        return { body: view(this.#existing(kind, keyOfRequest(request))) };
+      case 'create':
+        return { body: view(this.#create(request, strategy)) };
+      case 'apply':
+        return this.#apply(request, strategy);
+      case 'update':
+      case 'patch':
+        return { body: view(this.#change(request, strategy)) };
+      case 'delete':
+        return { body: this.#delete(request, strategy) };
+      default:
+        throw new NotSimulatedError(`the simulated API server does not know the verb ${request.verb}`);
+    }
+  }
+
+  #list(request: ResourceRequest, view: (object: StoredObject) => object): object {
+    this.#admit(request, undefined);
+    const { kind, query } = request;
+    const filter = filterOf(request);
+    const token = query.get('continue');
+    const start = token === null ? { revision: this.revision, after: 0 } : (JSON.parse(atob(token)) as PageStart);
+    if (token !== null && start.revision <= this.#log.compactedRevision)
+      throw expired('The provided continue parameter is too old');
+    if (Number(query.get('resourceVersion') ?? 0) > this.revision)
+      throw tooLargeVersion(query.get('resourceVersion'), this.revision);
+    const all = this.#log.listAt(kind, start.revision).filter(filter);
+    const end = start.after + (Number(query.get('limit')) || all.length);
+    const isPartial = end < all.length;
+    const metadata = {
+      resourceVersion: String(start.revision),
+      ...(isPartial && { continue: btoa(JSON.stringify({ revision: start.revision, after: end })) }),
+      ...(isPartial && { remainingItemCount: all.length - end }),
+    };
+    const items = all.slice(start.after, end).map(view);
+    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
+  }
+
+  #watch(request: ResourceRequest): SimulatedWatch {
+    this.#admit(request, undefined);
+    const { kind, query, isMetadataOnly } = request;
+    const version = query.get('resourceVersion') ?? '';
+    const isStreamedList = query.get('sendInitialEvents') === 'true';
+    if (!isStreamedList && version === '')
+      throw new NotSimulatedError('the simulated API server does not know a watch without a version: list first');
+    const from = isStreamedList ? this.revision : Number(version);
+    const watch = new SimulatedWatch(this.#log, kind, {
+      filter: filterOf(request),
+      view: isMetadataOnly ? metadataOf : (object) => object,
+      timeoutSeconds: Number(query.get('timeoutSeconds')),
+      revision: from,
+    });
+    if (isStreamedList) watch.startWithList();
+    return watch;
+  }
+
+  #create(request: ResourceRequest, strategy: Strategy): StoredObject {
+    const { kind, namespace } = request;
+    const given = this.#body(request, strategy);
+    const { generateName, name = generateName && this.#generatedName(generateName) } = given.metadata;
+    if (!name) throw invalidName(kind);
+    const metadata = {
+      ...withoutServerFields(given.metadata),
+      name,
+      ...(namespace !== undefined && { namespace }),
+    };
+    this.#requireNamespace(request);
+    return this.#store(
+      request,
+      strategy,
+      this.#tracked(request, strategy, undefined, { ...given, metadata }),
+      undefined,
+    );
+  }
+
+  #apply(request: ResourceRequest, strategy: Strategy): { readonly code: number; readonly body: object } {
+    const { kind, query, subresource, namespace } = request;
+    const key = keyOfRequest(request);
+    const old = this.#log.get(kind, key);
+    if (old === undefined && subresource !== undefined) throw notFound(kind, key.name);
+    const applied = this.#readBody(request);
+    if (applied.metadata.managedFields !== undefined) {
+      throw new RefusedError({ code: 400, reason: 'BadRequest', message: 'metadata.managedFields must be nil' });
+    }
+    if (old !== undefined) requirePreconditions(kind, old, { resourceVersion: applied.metadata.resourceVersion });
+    const merged = applyFields({
+      live: old,
+      applied,
+      manager: query.get('fieldManager') ?? '',
+      force: query.get('force') === 'true',
+      apiVersion: apiVersionOf(kind),
+      subresource,
+      schema: strategy.schema,
+      timeIso: nowIso(),
+    });
+    const decoded = strategy.decode(merged);
+    if (old !== undefined) return { code: 200, body: this.#store(request, strategy, decoded, old) };
+    if (applied.metadata.uid !== undefined) throw uidConflict(kind, key.name, applied.metadata.uid, '');
+    this.#requireNamespace(request);
+    const metadata = {
+      ...withoutServerFields(decoded.metadata),
+      managedFields: decoded.metadata.managedFields,
+      ...(namespace !== undefined && { namespace }),
+    };
+    return {
+      code: 201,
+      body: this.#store(request, strategy, { ...decoded, metadata: metadata as StoredMetadata }, undefined),
+    };
+  }
+
+  /** An update or a patch. */
+  #change(request: ResourceRequest, strategy: Strategy): StoredObject {
+    const { kind, verb, body, contentType } = request;
+    const old = this.#existing(kind, keyOfRequest(request));
+    let changed: StoredObject;
+    if (verb === 'update') {
+      changed = this.#readBody(request);
+      const { uid, resourceVersion } = changed.metadata;
+      if (uid !== undefined && uid !== old.metadata.uid)
+        throw uidConflict(kind, old.metadata.name, uid, old.metadata.uid);
+      if (resourceVersion === undefined && strategy.requiresVersion) throw missingVersion(kind, old.metadata.name);
+    } else if (contentType === 'application/merge-patch+json') changed = mergePatch(old, body) as StoredObject;
+    else if (contentType === 'application/json-patch+json') changed = jsonPatch(old, body) as StoredObject;
+    else throw new NotSimulatedError(`the simulated API server does not know the patch type ${contentType}`);
+    requirePreconditions(kind, old, { resourceVersion: changed.metadata.resourceVersion });
+    const decoded = strategy.decode(changed);
+    return this.#store(request, strategy, this.#tracked(request, strategy, old, decoded), old);
+  }
+
+  /** Prepares and validates an object, and stores it if it differs from the old one. Returns what is stored. */
+  #store(
+    request: ResourceRequest,
+    strategy: Strategy,
+    object: StoredObject,
+    old: StoredObject | undefined,
+  ): StoredObject {
+    const { kind, subresource, query } = request;
+    const isDryRun = query.get('dryRun') === 'All';
+    if (old === undefined) {
+      const metadata = { ...object.metadata, uid: this.#newUid(), creationTimestamp: nowIso() };
+      const created = strategy.create({ ...object, metadata });
+      validateMetadata(kind, created, undefined);
+      this.#admit(request, created);
+      if (this.#log.get(kind, keyOf(created)) !== undefined) throw alreadyExists(kind, created.metadata.name);
+      return isDryRun ? created : this.#log.put(kind, created);
+    }
+    const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
+    validateMetadata(kind, kept, old);
+    const changed = strategy.update(kept, old, subresource);
+    this.#admit(request, changed);
+    if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
+    const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
+    const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
+    return isReleased ? this.#log.remove(kind, changed) : this.#log.put(kind, changed);
+  }
+
+  #delete(request: ResourceRequest, strategy: Strategy): object {
+    const { kind, body } = request;
+    const object = this.#existing(kind, keyOfRequest(request));
+    const options = (body ?? {}) as DeleteOptions;
+    requirePreconditions(kind, object, options.preconditions ?? {});
+    this.#admit(request, undefined);
+    const { metadata } = object;
+    const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
+    const graceSeconds = options.gracePeriodSeconds ?? strategy.deletionGraceSeconds?.(object) ?? 0;
+    if (finalizers.length === 0 && graceSeconds === 0) {
+      const removed = this.#log.remove(kind, object);
+      return strategy.returnsDeleted ? removed : success(kind, object);
+    }
+    const deletion = deletionOf(metadata, graceSeconds);
+    const marked = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
+    return isDeepStrictEqual(marked, object) ? object : this.#log.put(kind, marked);
+  }
+
+  #tracked(
+    request: ResourceRequest,
+    strategy: Strategy,
+    old: StoredObject | undefined,
+    object: StoredObject,
+  ): StoredObject {
+    return trackFields({
+      before: old,
+      after: object,
+      manager: request.query.get('fieldManager') ?? 'unknown',
+      apiVersion: apiVersionOf(request.kind),
+      subresource: request.subresource,
+      schema: strategy.schema,
+      timeIso: nowIso(),
+    });
+  }
+
+  #body(request: ResourceRequest, strategy: Strategy): StoredObject {
+    const given = this.#readBody(request);
+    const decoded = strategy.decode(given);
+    if (request.query.get('fieldValidation') === 'Strict' && lacksMember(decoded, given))
+      throw new NotSimulatedError('the simulated API server does not know the message for an unknown field');
+    return decoded;
+  }
+
+  /** Reads the object in a body. */
+  #readBody({ kind, namespace, name, body }: ResourceRequest): StoredObject {
+    if (!isObject(body) || (body.metadata !== undefined && !isObject(body.metadata)))
+      throw badRequest('the body is not an object');
+    if (body.apiVersion !== apiVersionOf(kind) || body.kind !== kind.kind)
+      throw badRequest(
+        `the object is a ${String(body.kind)} of ${String(body.apiVersion)}, and the path is one of ${apiVersionOf(kind)} ${kind.kind}`,
+      );
+    const metadata = (body.metadata ?? {}) as unknown as StoredMetadata;
+    if (metadata.namespace !== undefined && metadata.namespace !== namespace)
+      throw badRequest('the namespace of the provided object does not match the namespace sent on the request');
+    if (name !== undefined && metadata.name !== undefined && metadata.name !== name)
+      throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
+    const key = { ...(name !== undefined && { name }), ...(namespace !== undefined && { namespace }) };
+    return { ...body, metadata: { ...metadata, ...key } } as StoredObject;
+  }
+
+  #existing(kind: Kind, key: ObjectKey): StoredObject {
+    const object = this.#log.get(kind, key);
+    if (object === undefined) throw notFound(kind, key.name);
+    return object;
+  }
+
+  #admit(request: ResourceRequest, object: StoredObject | undefined): void {
+    const { verb, kind, namespace, name, subresource } = request;
+    const refusal = this.#refuse({ verb, kind, namespace, name, subresource, object });
+    if (refusal !== undefined) throw new RefusedError(refusal);
+  }
+
+  #requireNamespace({ kind, namespace }: ResourceRequest): void {
+    if (namespace === undefined || kind.scope === 'Cluster') return;
+    const found = this.#log.get(Namespace, { name: namespace });
+    if (found === undefined) throw notFound(Namespace, namespace);
+    if (found.metadata.deletionTimestamp === undefined) return;
+    throw terminating(kind, namespace);
+  }
+
+  #storeNamespace(name: string): void {
+    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+    this.handle({ method: 'POST', path: '/api/v1/namespaces', headers: {}, body: JSON.stringify(body) });
+  }
+
+  #newUid(): string {
+    this.#created += 1;
+    return `00000000-0000-4000-8000-${String(this.#created).padStart(12, '0')}`;
+  }
+
+  #generatedName(prefix: string): string {
+    return `${prefix}${String(this.#created + 1).padStart(5, '0')}`;
+  }
+}
+
+interface PageStart {
+  readonly revision: number;
+  /** How many objects the earlier pages had. */
+  readonly after: number;
+}
+
+interface DeleteOptions {
+  readonly preconditions?: Preconditions;
+  readonly propagationPolicy?: string;
+  readonly gracePeriodSeconds?: number;
+}
+
+interface Preconditions {
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+}
+
+/** The API server's clock counts seconds. */
+const nowIso = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
+
+const keyOfRequest = ({ name = '', namespace }: ResourceRequest): ObjectKey =>
+  namespace === undefined ? { name } : { name, namespace };
+
+function metadataOf({ metadata }: StoredObject): object {
+  return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };
+}
+
+/** What the server sets itself at a creation, whatever the client sent. */
+function withoutServerFields(metadata: StoredMetadata): StoredMetadata {
+  const {
+    uid,
+    resourceVersion,
+    creationTimestamp,
+    deletionTimestamp,
+    deletionGracePeriodSeconds,
+    generation,
+    managedFields,
+    ...rest
+  } = metadata;
+  return rest;
+}
+
+/** An update may omit what the server has set. */
+function withServerFields(metadata: StoredMetadata, old: StoredMetadata): StoredMetadata {
+  const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, resourceVersion, generation } = old;
+  const always = { resourceVersion, ...(generation !== undefined && { generation }) };
+  const kept = { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds };
+  const missing = Object.entries(kept).filter(([name, value]) => value !== undefined && !(name in metadata));
+  return { ...metadata, ...Object.fromEntries(missing), ...always } as StoredMetadata;
+}
+
+function finalizersAfter(finalizers: readonly string[], policy: string | undefined): readonly string[] {
+  const own: Readonly<Record<string, string>> = { Orphan: 'orphan', Foreground: 'foregroundDeletion' };
+  const others = finalizers.filter((each) => each !== 'orphan' && each !== 'foregroundDeletion');
+  const added = policy === undefined ? undefined : own[policy];
+  return added === undefined ? others : [...others, added];
+}
+
+function withFinalizers({ finalizers: _, ...metadata }: StoredMetadata, finalizers: readonly string[]): StoredMetadata {
+  return finalizers.length === 0 ? metadata : { ...metadata, finalizers };
+}
+
+/** What marks an object as being deleted. A second deletion may only shorten the time. */
+function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<StoredMetadata> {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, generation } = metadata;
+  if (deletionTimestamp !== undefined && deletionGracePeriodSeconds <= graceSeconds) return {};
+  const at = new Date(Date.parse(nowIso()) + graceSeconds * 1000).toISOString().slice(0, 19);
+  return {
+    deletionTimestamp: `${at}Z`,
+    deletionGracePeriodSeconds: graceSeconds,
+    ...(deletionTimestamp === undefined && generation !== undefined && { generation: generation + 1 }),
+  };
+}
+
+function lacksMember(decoded: unknown, given: unknown): boolean {
+  if (Array.isArray(given))
+    return given.some((item, index) => lacksMember(Array.isArray(decoded) ? decoded[index] : undefined, item));
+  if (!isObject(given)) return false;
+  return Object.entries(given).some(
+    ([name, value]) =>
+      !isObject(decoded) || (value !== null && !(name in decoded)) || lacksMember(decoded[name], value),
+  );
+}
+
+function requirePreconditions(kind: Kind, object: StoredObject, { uid, resourceVersion }: Preconditions): void {
+  const { metadata } = object;
+  if (uid !== undefined && uid !== metadata.uid) throw uidConflict(kind, metadata.name, uid, metadata.uid);
+  if (resourceVersion === undefined || resourceVersion === metadata.resourceVersion) return;
+  const why = 'the object has been modified; please apply your changes to the latest version and try again';
+  throw conflict(kind, metadata.name, why);
+}
+
+const detailsOf = (kind: Kind, name: string) => ({
+  name,
+  ...(kind.group !== '' && { group: kind.group }),
+  kind: kind.plural,
+});
+
+function success(kind: Kind, { metadata: { name, uid } }: StoredObject): object {
+  return {
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Success',
+    details: { ...detailsOf(kind, name), uid },
+  };
+}
+
+function notFound(kind: Kind, name: string): RefusedError {
+  const message = `${resourceName(kind)} "${name}" not found`;
+  return new RefusedError({ code: 404, reason: 'NotFound', message, details: detailsOf(kind, name) });
+}
+
+function alreadyExists(kind: Kind, name: string): RefusedError {
+  const message = `${resourceName(kind)} "${name}" already exists`;
+  return new RefusedError({ code: 409, reason: 'AlreadyExists', message, details: detailsOf(kind, name) });
+}
+
+function conflict(kind: Kind, name: string, why: string): RefusedError {
+  const message = `Operation cannot be fulfilled on ${resourceName(kind)} "${name}": ${why}`;
+  return new RefusedError({ code: 409, reason: 'Conflict', message, details: detailsOf(kind, name) });
+}
+
+const uidConflict = (kind: Kind, name: string, expected: string, actual: string | undefined): RefusedError =>
+  conflict(kind, name, `Precondition failed: UID in precondition: ${expected}, UID in object meta: ${actual ?? ''}`);
+
+function terminating(kind: Kind, namespace: string): RefusedError {
+  const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
+  return new RefusedError({
+    code: 403,
+    reason: 'Forbidden',
+    message: `${resourceName(kind)} is forbidden: ${why}`,
+    details: {
+      causes: [
+        {
+          reason: 'NamespaceTerminating',
+          message: `namespace ${namespace} is being terminated`,
+          field: 'metadata.namespace',
+        },
+      ],
+    },
+  });
+}
+
+const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
+const expired = (message: string): RefusedError => new RefusedError({ code: 410, reason: 'Expired', message });
+
+function invalidName(kind: Kind): RefusedError {
+  return invalid(kind, '', [
+    {
+      reason: 'FieldValueRequired',
+      field: 'metadata.name',
+      message: 'Required value: name or generateName is required',
+    },
+  ]);
+}
+
+function missingVersion(kind: Kind, name: string): RefusedError {
+  const message = 'Invalid value: 0: must be specified for an update';
+  return invalid(kind, name, [{ reason: 'FieldValueInvalid', field: 'metadata.resourceVersion', message }]);
+}
+
+function tooLargeVersion(version: string | null, current: number): RefusedError {
+  const message = `Timeout: Too large resource version: ${version}, current: ${current}`;
+  return new RefusedError({
+    code: 504,
+    reason: 'Timeout',
+    message,
+    details: {
+      retryAfterSeconds: 1,
+      causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+    },
+  });
+}

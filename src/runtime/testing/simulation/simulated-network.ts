@@ -1,0 +1,280 @@
+import { Dispatcher } from 'undici';
+import { isObject } from '../../apply/json.ts';
+import type { Connection } from '../../client/connection.ts';
+import type { SimulatedRequest } from './resource-request.ts';
+import type { SimulatedApiServer, SimulatedResponse } from './simulated-api-server.ts';
+import { SimulatedWatch } from './simulated-watch.ts';
+
+/** How long undici waits for a response unless the request says otherwise. */
+const defaultHeadersTimeoutMs = 30_000;
+
+/** Something that can happen next on the network. */
+export interface Delivery {
+  /** For the story of a run: `echoperator: PATCH /apis/batch/v1/…`. */
+  readonly description: string;
+  /** Makes it happen. */
+  run(): void;
+}
+
+/** The network between the processes of a simulation and its API server. Nothing moves until it is told to. */
+export class SimulatedNetwork {
+  readonly #server: SimulatedApiServer;
+  /** In the order in which they were sent. */
+  readonly #exchanges = new Set<SimulatedExchange>();
+
+  constructor(server: SimulatedApiServer) {
+    this.#server = server;
+  }
+
+  /** Returns a connection for a process. Its requests wait for {@link deliveries}, unless they are processed at once. */
+  connect(process: string, { isImmediate = false }: { readonly isImmediate?: boolean } = {}): Connection {
+    const opened = (exchange: SimulatedExchange): void => {
+      this.#exchanges.add(exchange);
+      if (isImmediate) queueMicrotask(() => exchange.finish());
+    };
+    return {
+      server: new URL('http://kubernetes.simulated'),
+      tls: {},
+      authentication: () => ({}),
+      openPool: () => new SimulatedPool(opened, (exchange) => this.#exchanges.delete(exchange), this.#server, process),
+    };
+  }
+
+  /** Whether a process waits for a response, not counting the events of watches. */
+  isWaiting(process: string): boolean {
+    return [...this.#exchanges].some((exchange) => exchange.process === process && !exchange.isWatch);
+  }
+
+  /** What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent. */
+  deliveries(): readonly Delivery[] {
+    const all = [...this.#exchanges].map((exchange) => ({ exchange, delivery: exchange.next() }));
+    const ready = all.filter(
+      (each): each is { exchange: SimulatedExchange; delivery: Delivery } => each.delivery !== undefined,
+    );
+    const [events, responses] = [
+      ready.filter(({ exchange }) => exchange.isStreaming),
+      ready.filter(({ exchange }) => !exchange.isStreaming),
+    ];
+    return [...responses, ...events].map(({ delivery }) => delivery);
+  }
+
+  /** Loses all connections of a process: what the server has not processed it never will. */
+  cut(process: string): void {
+    for (const exchange of [...this.#exchanges]) if (exchange.process === process) exchange.cut();
+  }
+
+  /** The process has ended: nobody hears what the server responds. Requests that are on their way may still arrive. */
+  abandon(process: string): void {
+    for (const exchange of [...this.#exchanges]) if (exchange.process === process) exchange.abandon();
+  }
+}
+
+/** The connections of one process, in place of undici's pool. */
+class SimulatedPool extends Dispatcher {
+  readonly #exchanges = new Set<SimulatedExchange>();
+  readonly #opened: (exchange: SimulatedExchange) => void;
+  readonly #closed: (exchange: SimulatedExchange) => void;
+  readonly #server: SimulatedApiServer;
+  readonly #process: string;
+
+  constructor(
+    opened: (exchange: SimulatedExchange) => void,
+    closed: (exchange: SimulatedExchange) => void,
+    server: SimulatedApiServer,
+    process: string,
+  ) {
+    super();
+    this.#opened = opened;
+    this.#closed = closed;
+    this.#server = server;
+    this.#process = process;
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const exchange = new SimulatedExchange(this.#server, this.#process, options, handler, () => {
+      this.#exchanges.delete(exchange);
+      this.#closed(exchange);
+    });
+    this.#exchanges.add(exchange);
+    this.#opened(exchange);
+    exchange.send();
+    return true;
+  }
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | void {
+    return callback === undefined ? Promise.resolve() : callback();
+  }
+
+  override destroy(): Promise<void>;
+  override destroy(...given: unknown[]): Promise<void> | void {
+    for (const exchange of [...this.#exchanges]) exchange.fail(new Error('the connection was destroyed'));
+    const callback = given.at(-1);
+    return typeof callback === 'function' ? void callback() : Promise.resolve();
+  }
+}
+
+/** A request on its way, and its response. */
+class SimulatedExchange implements Dispatcher.DispatchController {
+  readonly process: string;
+  readonly #server: SimulatedApiServer;
+  readonly #request: SimulatedRequest;
+  readonly #handler: Dispatcher.DispatchHandler;
+  readonly #forget: () => void;
+  readonly #headersTimeoutMs: number;
+  readonly rawHeaders = [];
+  readonly rawTrailers = [];
+  aborted = false;
+  paused = false;
+  reason: Error | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #state: 'sent' | 'processed' | 'streaming' | 'ended' = 'sent';
+  #isAbandoned = false;
+  #answer: SimulatedResponse | SimulatedWatch | undefined;
+
+  constructor(
+    server: SimulatedApiServer,
+    process: string,
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    forget: () => void,
+  ) {
+    this.process = process;
+    this.#server = server;
+    this.#request = requestOf(options);
+    this.#handler = handler;
+    this.#forget = forget;
+    this.#headersTimeoutMs = options.headersTimeout ?? defaultHeadersTimeoutMs;
+  }
+
+  get isWatch(): boolean {
+    return this.#request.path.includes('watch=true');
+  }
+
+  get isStreaming(): boolean {
+    return this.#state === 'streaming';
+  }
+
+  /** What can happen next to it; undefined if it waits. */
+  next(): Delivery | undefined {
+    const description = `${this.process}: ${this.#request.method} ${this.#request.path}`;
+    switch (this.#state) {
+      case 'sent':
+        return { description: `${description} reaches the server`, run: () => this.#process() };
+      case 'processed':
+        return { description: `${description} gets its response`, run: () => this.#respond() };
+      case 'streaming':
+        if (this.paused || !(this.#answer instanceof SimulatedWatch) || !this.#answer.hasNext) return undefined;
+        return { description: `${description} gets an event`, run: () => this.#deliverEvent() };
+      case 'ended':
+        return undefined;
+    }
+  }
+
+  send(): void {
+    try {
+      this.#handler.onRequestStart?.(this, {});
+    } catch {
+      // Undici drops a request whose handler throws here: its gate is closed.
+      this.#end();
+      return;
+    }
+    if (this.#headersTimeoutMs > 0) {
+      const error = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
+      this.#timer = setTimeout(() => this.fail(error), this.#headersTimeoutMs);
+    }
+  }
+
+  /** Is processed and gets its response now. */
+  finish(): void {
+    if (this.#state === 'sent') this.#process();
+    if (this.#state === 'processed') this.#respond();
+  }
+
+  /** The connection breaks. */
+  fail(error: Error): void {
+    if (this.#state === 'ended') return;
+    this.#end();
+    if (!this.#isAbandoned) this.#handler.onResponseError?.(this, error);
+  }
+
+  cut(): void {
+    this.fail(Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' }));
+  }
+
+  abandon(): void {
+    this.#isAbandoned = true;
+    if (this.#state !== 'sent' || this.isWatch) this.#end();
+  }
+
+  abort(reason: Error): void {
+    this.aborted = true;
+    this.reason = reason;
+    this.fail(reason);
+  }
+
+  pause(): void {
+    this.paused = true;
+  }
+
+  resume(): void {
+    this.paused = false;
+  }
+
+  #process(): void {
+    this.#answer = this.#server.handle(this.#request);
+    this.#state = 'processed';
+    if (this.#isAbandoned) this.#end();
+  }
+
+  #respond(): void {
+    const answer = this.#answer;
+    clearTimeout(this.#timer);
+    if (answer === undefined) return;
+    if (answer instanceof SimulatedWatch) {
+      this.#state = 'streaming';
+      this.#timer = setTimeout(() => this.#complete(), answer.timeoutSeconds * 1000);
+      this.#handler.onResponseStart?.(this, 200, { 'content-type': 'application/json' }, 'OK');
+      return;
+    }
+    this.#handler.onResponseStart?.(this, answer.code, { 'content-type': 'application/json' }, '');
+    this.#handler.onResponseData?.(this, Buffer.from(JSON.stringify(answer.body)));
+    this.#complete();
+  }
+
+  #deliverEvent(): void {
+    const event = this.#answer instanceof SimulatedWatch ? this.#answer.next() : undefined;
+    if (event === undefined) return;
+    this.#handler.onResponseData?.(this, Buffer.from(`${JSON.stringify(event)}\n`));
+    if (event.type === 'ERROR') this.#complete();
+  }
+
+  #complete(): void {
+    if (this.#state === 'ended') return;
+    this.#end();
+    this.#handler.onResponseEnd?.(this, {});
+  }
+
+  #end(): void {
+    this.#state = 'ended';
+    clearTimeout(this.#timer);
+    this.#forget();
+  }
+}
+
+function requestOf({ method, path, headers, body }: Dispatcher.DispatchOptions): SimulatedRequest {
+  return { method, path, headers: headersOf(headers), body: typeof body === 'string' ? body : undefined };
+}
+
+/** The transport sends its headers as a flat list. */
+function headersOf(headers: Dispatcher.DispatchOptions['headers']): Readonly<Record<string, string>> {
+  const result: Record<string, string> = {};
+  if (Array.isArray(headers)) {
+    for (let index = 0; index < headers.length; index += 2)
+      result[String(headers[index]).toLowerCase()] = String(headers[index + 1]);
+  } else if (isObject(headers)) {
+    for (const [name, value] of Object.entries(headers)) result[name.toLowerCase()] = String(value);
+  }
+  return result;
+}

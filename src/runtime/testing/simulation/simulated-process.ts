@@ -1,0 +1,117 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Registry } from 'prom-client';
+import type { AddOptions, DefinedController } from '../../controller/define-controller.ts';
+import { type Logger, Metrics } from '../../observability/index.ts';
+import type { LeaderElectionOptions } from '../../process/candidate.ts';
+import { connectOperatorWith, type Operator } from '../../process/connect-operator.ts';
+import type { SimulatedNetwork } from './simulated-network.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+/** Which simulated process the running code belongs to. Promises and timers inherit it. */
+const currentProcess = new AsyncLocalStorage<SimulatedProcess>();
+
+/** The gauges that are 0 when an operator rests: nothing is queued or running, and no status write waits. */
+const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'];
+
+/** Options of a {@link SimulatedProcess}. */
+export interface ProcessOptions {
+  /** The operator's field manager. */
+  readonly operatorName: string;
+  readonly controllers: readonly DefinedController[];
+  readonly options?: AddOptions;
+  readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'> | undefined;
+  readonly log: Logger;
+}
+
+/** An operator in a simulation, as if it were a process of its own: it can crash. */
+export class SimulatedProcess {
+  readonly name: string;
+  readonly operator: Operator;
+  readonly #network: SimulatedNetwork;
+  readonly #time: VirtualTime;
+  readonly #stop = new AbortController();
+  readonly #ended: Promise<void>;
+  #state: 'starting' | 'synced' | 'ended' = 'starting';
+  #failure: unknown;
+
+  private constructor(name: string, operator: Operator, network: SimulatedNetwork, time: VirtualTime) {
+    this.name = name;
+    this.operator = operator;
+    this.#network = network;
+    this.#time = time;
+    this.#ended = currentProcess.run(this, () => this.#run());
+  }
+
+  /** Connects and starts an operator. */
+  static async start(
+    name: string,
+    { network, time }: { readonly network: SimulatedNetwork; readonly time: VirtualTime },
+    { operatorName, controllers, options, leaderElection, log }: ProcessOptions,
+  ): Promise<SimulatedProcess> {
+    const operator = await connectOperatorWith(new Metrics(new Registry()), {
+      name: operatorName,
+      connection: network.connect(name),
+      instance: name,
+      log,
+      leaderElection: leaderElection && { ...leaderElection, identity: name },
+    });
+    for (const controller of controllers) controller.add(operator, options);
+    return new SimulatedProcess(name, operator, network, time);
+  }
+
+  /** Whether its caches have synced. False after its end. */
+  get hasSynced(): boolean {
+    return this.#state === 'synced';
+  }
+
+  get hasEnded(): boolean {
+    return this.#state === 'ended';
+  }
+
+  /** Whether nothing is queued or running, and no status write waits. What it does after a pause does not count. */
+  async isAtRest(): Promise<boolean> {
+    if (this.hasEnded) return true;
+    const sums = await Promise.all(restGauges.map((name) => this.#sum(name)));
+    return sums.every((sum) => sum === 0);
+  }
+
+  /** @throws Error if the operator has failed, or a reconcile has thrown something that is no error of the API. */
+  async checkHealth(): Promise<void> {
+    if (this.#failure !== undefined) throw new Error(`${this.name} failed`, { cause: this.#failure });
+    if ((await this.#sum('controller_runtime_reconcile_panics_total')) > 0)
+      throw new Error(`a reconcile of ${this.name} panicked`);
+  }
+
+  /** Tells it to stop, as SIGTERM does. Resolves when it has ended, for which others must make the network and time move. */
+  stop(): Promise<void> {
+    this.#stop.abort();
+    return this.#ended;
+  }
+
+  /** Ends it at once, as SIGKILL does. Writes that it has sent may still arrive. */
+  crash(): void {
+    this.#state = 'ended';
+    this.#network.abandon(this.name);
+    this.#time.removeTimers(() => currentProcess.getStore() === this);
+  }
+
+  async #run(): Promise<void> {
+    const { operator } = this;
+    // Never rejects.
+    void operator.manager.synced.then(() => {
+      if (this.#state === 'starting') this.#state = 'synced';
+    });
+    try {
+      await operator.run(this.#stop.signal);
+    } catch (error) {
+      this.#failure = error;
+    }
+    this.#state = 'ended';
+  }
+
+  async #sum(name: string): Promise<number> {
+    const metric = await this.operator.metrics.registry.getSingleMetric(name)?.get();
+    if (metric === undefined) throw new Error(`the operator has no metric ${name}`);
+    return metric.values.reduce((sum, { value }) => sum + value, 0);
+  }
+}

@@ -1,0 +1,247 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
+import { pause } from '../../pause.ts';
+
+const timersPromises = createRequire(import.meta.url)('node:timers/promises') as {
+  setTimeout: unknown;
+  setImmediate: unknown;
+};
+
+interface Timer {
+  readonly handle: Handle;
+  readonly dueMs: number;
+  /** Timers that are due at the same time fire in this order. */
+  readonly order: number;
+  readonly everyMs: number | undefined;
+  /** Runs a function in the asynchronous context in which the timer was set. */
+  readonly inContext: (run: () => void) => void;
+  readonly run: () => void;
+}
+
+/** What `setTimeout` returns: as much of Node's class as programs use. */
+class Handle {
+  readonly #clear: () => void;
+  readonly #refresh: () => void;
+
+  constructor(clear: () => void, refresh: () => void) {
+    this.#clear = clear;
+    this.#refresh = refresh;
+  }
+
+  ref = (): this => this;
+  unref = (): this => this;
+  hasRef = (): boolean => true;
+  refresh = (): this => {
+    this.#refresh();
+    return this;
+  };
+  close = (): this => {
+    this.#clear();
+    return this;
+  };
+  [Symbol.dispose] = (): void => this.#clear();
+}
+
+/** Options of {@link VirtualTime}. */
+export interface VirtualTimeOptions {
+  /** The first time. Milliseconds since 1970. */
+  readonly startMs: number;
+  /** In place of `Math.random`. */
+  readonly random: () => number;
+}
+
+/**
+ * A clock that only its owner advances, in place of the process's clock, timers and random numbers.
+ *
+ * It replaces globals of the process, so there is at most one at a time. Promises, `process.nextTick` and `setImmediate` stay real: they
+ * take no time.
+ */
+export class VirtualTime {
+  static #installed: VirtualTime | undefined;
+  readonly #realImmediate = setImmediate;
+  readonly #random: () => number;
+  readonly #restorers: (() => void)[] = [];
+  readonly #timers = new Map<Handle, Timer>();
+  #nowMs: number;
+  readonly #startMs: number;
+  #order = 0;
+  readonly #realClearImmediate = clearImmediate;
+  /** The immediates that have not run. */
+  readonly #immediates = new Set<unknown>();
+
+  constructor({ startMs, random }: VirtualTimeOptions) {
+    this.#startMs = startMs;
+    this.#nowMs = startMs;
+    this.#random = random;
+  }
+
+  /** Milliseconds since 1970. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** When the next timer is due, in milliseconds since 1970. Undefined if there is none. */
+  get nextDueMs(): number | undefined {
+    return this.#next()?.dueMs;
+  }
+
+  /** @throws Error if another one is installed. */
+  install(): void {
+    if (VirtualTime.#installed !== undefined)
+      throw new Error('a simulation runs in this process already: await its end');
+    VirtualTime.#installed = this;
+    const now = () => this.#nowMs;
+    const RealDate = Date;
+    this.#replace(
+      globalThis,
+      'Date',
+      class extends RealDate {
+        constructor(...given: readonly unknown[]) {
+          super(...((given.length === 0 ? [now()] : given) as [number]));
+        }
+
+        static override now = now;
+      },
+    );
+    this.#replace(performance, 'now', () => this.#nowMs - this.#startMs);
+    this.#replace(Math, 'random', this.#random);
+    this.#replace(crypto, 'randomUUID', () => this.#randomUuid());
+    this.#replace(globalThis, 'setTimeout', (run: () => void, ms?: number, ...args: unknown[]) =>
+      this.#set(run, ms, args, false),
+    );
+    this.#replace(globalThis, 'setInterval', (run: () => void, ms?: number, ...args: unknown[]) =>
+      this.#set(run, ms, args, true),
+    );
+    this.#replace(globalThis, 'clearTimeout', (handle: unknown) => this.#timers.delete(handle as Handle));
+    this.#replace(globalThis, 'clearInterval', (handle: unknown) => this.#timers.delete(handle as Handle));
+    this.#replace(globalThis, 'setImmediate', (run: (...args: unknown[]) => void, ...args: unknown[]) =>
+      this.#setImmediate(run, args),
+    );
+    this.#replace(globalThis, 'clearImmediate', (immediate: NodeJS.Immediate) => {
+      this.#immediates.delete(immediate);
+      this.#realClearImmediate(immediate);
+    });
+    this.#replace(AbortSignal, 'timeout', (ms: number) => this.#timeoutSignal(ms));
+    this.#replace(
+      timersPromises,
+      'setTimeout',
+      async (ms?: number, value?: unknown, options?: { readonly signal?: AbortSignal }) => {
+        await pause(ms ?? 0, options?.signal);
+        options?.signal?.throwIfAborted();
+        return value;
+      },
+    );
+    this.#replace(
+      timersPromises,
+      'setImmediate',
+      (value?: unknown) => new Promise((resolve) => setImmediate(resolve, value)),
+    );
+    syncBuiltinESMExports();
+  }
+
+  /** Gives the process its clock and timers back. Timers that are pending never fire. */
+  restore(): void {
+    VirtualTime.#installed = undefined;
+    for (const restore of this.#restorers.splice(0).reverse()) restore();
+    syncBuiltinESMExports();
+    this.#timers.clear();
+  }
+
+  /** Resolves when all promises, ticks and immediates have run: nothing happens until a timer fires or something is delivered. */
+  async quiet(): Promise<void> {
+    do {
+      await new Promise<void>((resolve) => this.#realImmediate(resolve));
+    } while (this.#immediates.size > 0);
+  }
+
+  /** Advances to the next timer and runs it. */
+  fireNext(): void {
+    const timer = this.#next();
+    if (timer === undefined) return;
+    this.#timers.delete(timer.handle);
+    this.advanceTo(timer.dueMs);
+    if (timer.everyMs !== undefined) this.#schedule(timer.handle, timer, timer.everyMs);
+    timer.inContext(timer.run);
+  }
+
+  /** Advances the clock without running timers. It never goes back. */
+  advanceTo(timeMs: number): void {
+    this.#nowMs = Math.max(this.#nowMs, timeMs);
+  }
+
+  /** Removes the timers of which this is true. It is called in the context in which each was set. */
+  removeTimers(isRemoved: () => boolean): void {
+    for (const { handle, inContext } of [...this.#timers.values()]) {
+      inContext(() => {
+        if (isRemoved()) this.#timers.delete(handle);
+      });
+    }
+  }
+
+  #next(): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers.values()) {
+      if (next === undefined || timer.dueMs < next.dueMs || (timer.dueMs === next.dueMs && timer.order < next.order))
+        next = timer;
+    }
+    return next;
+  }
+
+  #set(
+    callback: (...args: unknown[]) => void,
+    ms: number | undefined,
+    args: readonly unknown[],
+    repeats: boolean,
+  ): Handle {
+    // As Node: at least a millisecond, and one for what a timer cannot hold.
+    const afterMs = ms !== undefined && ms >= 1 && ms <= 2 ** 31 - 1 ? ms : 1;
+    const handle: Handle = new Handle(
+      () => this.#timers.delete(handle),
+      () => this.#schedule(handle, timer, afterMs),
+    );
+    const timer = {
+      everyMs: repeats ? afterMs : undefined,
+      inContext: AsyncLocalStorage.snapshot(),
+      run: () => callback(...args),
+    };
+    this.#schedule(handle, timer, afterMs);
+    return handle;
+  }
+
+  #schedule(handle: Handle, timer: Pick<Timer, 'everyMs' | 'inContext' | 'run'>, afterMs: number): void {
+    const { everyMs, inContext, run } = timer;
+    this.#order += 1;
+    this.#timers.set(handle, { handle, everyMs, inContext, run, dueMs: this.#nowMs + afterMs, order: this.#order });
+  }
+
+  #setImmediate(run: (...args: unknown[]) => void, args: readonly unknown[]): unknown {
+    const immediate = this.#realImmediate(() => {
+      this.#immediates.delete(immediate);
+      run(...args);
+    });
+    this.#immediates.add(immediate);
+    return immediate;
+  }
+
+  #timeoutSignal(ms: number): AbortSignal {
+    const controller = new AbortController();
+    const abort = () => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'));
+    this.#set(abort, ms, [], false);
+    return controller.signal;
+  }
+
+  #randomUuid(): string {
+    const digits = (count: number) =>
+      Array.from({ length: count }, () => Math.floor(this.#random() * 16).toString(16)).join('');
+    return `${digits(8)}-${digits(4)}-4${digits(3)}-8${digits(3)}-${digits(12)}`;
+  }
+
+  #replace(target: object, name: string, value: unknown): void {
+    const original = Object.getOwnPropertyDescriptor(target, name);
+    Object.defineProperty(target, name, { value, configurable: true, writable: true, enumerable: true });
+    this.#restorers.push(() => {
+      if (original === undefined) Reflect.deleteProperty(target, name);
+      else Object.defineProperty(target, name, original);
+    });
+  }
+}
