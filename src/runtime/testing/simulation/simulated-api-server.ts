@@ -83,6 +83,21 @@ export class SimulatedApiServer {
     return this.#log.list(kind);
   }
 
+  /** All current objects. */
+  all(): Iterable<StoredObject> {
+    return this.#log.all();
+  }
+
+  /** The kind of a stored object. */
+  kindOf({ apiVersion, kind }: StoredObject): Kind {
+    const strategy = [...this.#strategies.values()].find(
+      (each) => each.kind.kind === kind && apiVersionOf(each.kind) === apiVersion,
+    );
+    if (strategy === undefined)
+      throw new NotSimulatedError(`the simulated API server does not know ${apiVersion} ${kind}`);
+    return strategy.kind;
+  }
+
   /** Forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
   compact(): void {
     this.#log.compact();

@@ -8,8 +8,8 @@ import { SimulatedWatch } from './simulated-watch.ts';
 /** How long undici waits for a response unless the request says otherwise. */
 const defaultHeadersTimeoutMs = 30_000;
 
-/** Something that can happen next on the network. */
-export interface Delivery {
+/** Something that can happen next. */
+export interface SimulationStep {
   /** For the story of a run: `echoperator: PATCH /apis/batch/v1/…`. */
   readonly description: string;
   /** Makes it happen. */
@@ -21,15 +21,17 @@ export class SimulatedNetwork {
   readonly #server: SimulatedApiServer;
   /** In the order in which they were sent. */
   readonly #exchanges = new Set<SimulatedExchange>();
+  #requests = 0;
 
   constructor(server: SimulatedApiServer) {
     this.#server = server;
   }
 
-  /** Returns a connection for a process. Its requests wait for {@link deliveries}, unless they are processed at once. */
+  /** Returns a connection for a process. Its requests wait for {@link steps}, unless they are processed at once. */
   connect(process: string, { isImmediate = false }: { readonly isImmediate?: boolean } = {}): Connection {
     const opened = (exchange: SimulatedExchange): void => {
       this.#exchanges.add(exchange);
+      if (!isImmediate && !exchange.isUpkeep) this.#requests += 1;
       if (isImmediate) queueMicrotask(() => exchange.finish());
     };
     return {
@@ -40,22 +42,27 @@ export class SimulatedNetwork {
     };
   }
 
+  /** How many requests processes have sent, apart from lists, watches and those about Leases. */
+  get requests(): number {
+    return this.#requests;
+  }
+
   /** Whether a process waits for a response, not counting the events of watches. */
   isWaiting(process: string): boolean {
     return [...this.#exchanges].some((exchange) => exchange.process === process && !exchange.isWatch);
   }
 
   /** What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent. */
-  deliveries(): readonly Delivery[] {
-    const all = [...this.#exchanges].map((exchange) => ({ exchange, delivery: exchange.next() }));
+  steps(): readonly SimulationStep[] {
+    const all = [...this.#exchanges].map((exchange) => ({ exchange, step: exchange.next() }));
     const ready = all.filter(
-      (each): each is { exchange: SimulatedExchange; delivery: Delivery } => each.delivery !== undefined,
+      (each): each is { exchange: SimulatedExchange; step: SimulationStep } => each.step !== undefined,
     );
     const [events, responses] = [
       ready.filter(({ exchange }) => exchange.isStreaming),
       ready.filter(({ exchange }) => !exchange.isStreaming),
     ];
-    return [...responses, ...events].map(({ delivery }) => delivery);
+    return [...responses, ...events].map(({ step }) => step);
   }
 
   /** Loses all connections of a process: what the server has not processed it never will. */
@@ -152,12 +159,21 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     return this.#request.path.includes('watch=true');
   }
 
+  /** Whether it is a list, a watch or about a Lease: operators at rest send them too. */
+  get isUpkeep(): boolean {
+    const { method, path } = this.#request;
+    return (
+      path.includes('/leases') ||
+      (method === 'GET' && !/\/[^/?]+\/[^/?]+(\?|$)/.test(path.replace(/^.*\/namespaces\/[^/]+/, '')))
+    );
+  }
+
   get isStreaming(): boolean {
     return this.#state === 'streaming';
   }
 
   /** What can happen next to it; undefined if it waits. */
-  next(): Delivery | undefined {
+  next(): SimulationStep | undefined {
     const description = `${this.process}: ${this.#request.method} ${this.#request.path}`;
     switch (this.#state) {
       case 'sent':

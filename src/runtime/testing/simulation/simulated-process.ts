@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Registry } from 'prom-client';
-import type { AddOptions, DefinedController } from '../../controller/define-controller.ts';
 import { type Logger, Metrics } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import { connectOperatorWith, type Operator } from '../../process/connect-operator.ts';
@@ -17,8 +16,7 @@ const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'con
 export interface ProcessOptions {
   /** The operator's field manager. */
   readonly operatorName: string;
-  readonly controllers: readonly DefinedController[];
-  readonly options?: AddOptions;
+  readonly addControllers: (operator: Operator) => unknown;
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'> | undefined;
   readonly log: Logger;
 }
@@ -27,17 +25,15 @@ export interface ProcessOptions {
 export class SimulatedProcess {
   readonly name: string;
   readonly operator: Operator;
-  readonly #network: SimulatedNetwork;
   readonly #time: VirtualTime;
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
   #state: 'starting' | 'synced' | 'ended' = 'starting';
   #failure: unknown;
 
-  private constructor(name: string, operator: Operator, network: SimulatedNetwork, time: VirtualTime) {
+  private constructor(name: string, operator: Operator, time: VirtualTime) {
     this.name = name;
     this.operator = operator;
-    this.#network = network;
     this.#time = time;
     this.#ended = currentProcess.run(this, () => this.#run());
   }
@@ -45,8 +41,9 @@ export class SimulatedProcess {
   /** Connects and starts an operator. */
   static async start(
     name: string,
-    { network, time }: { readonly network: SimulatedNetwork; readonly time: VirtualTime },
-    { operatorName, controllers, options, leaderElection, log }: ProcessOptions,
+    network: SimulatedNetwork,
+    time: VirtualTime,
+    { operatorName, addControllers, leaderElection, log }: ProcessOptions,
   ): Promise<SimulatedProcess> {
     const operator = await connectOperatorWith(new Metrics(new Registry()), {
       name: operatorName,
@@ -55,13 +52,13 @@ export class SimulatedProcess {
       log,
       leaderElection: leaderElection && { ...leaderElection, identity: name },
     });
-    for (const controller of controllers) controller.add(operator, options);
-    return new SimulatedProcess(name, operator, network, time);
+    await addControllers(operator);
+    return new SimulatedProcess(name, operator, time);
   }
 
-  /** Whether its caches have synced. False after its end. */
-  get hasSynced(): boolean {
-    return this.#state === 'synced';
+  /** Whether its caches have synced, and it leads if there is leader election. */
+  get isWorking(): boolean {
+    return this.#state === 'synced' && this.operator.elector?.isLeading !== false;
   }
 
   get hasEnded(): boolean {
@@ -70,7 +67,9 @@ export class SimulatedProcess {
 
   /** Whether nothing is queued or running, and no status write waits. What it does after a pause does not count. */
   async isAtRest(): Promise<boolean> {
-    if (this.hasEnded) return true;
+    const { elector } = this.operator;
+    if (this.hasEnded || elector?.isLeading === false) return true;
+    if (!this.isWorking) return false;
     const sums = await Promise.all(restGauges.map((name) => this.#sum(name)));
     return sums.every((sum) => sum === 0);
   }
@@ -88,10 +87,9 @@ export class SimulatedProcess {
     return this.#ended;
   }
 
-  /** Ends it at once, as SIGKILL does. Writes that it has sent may still arrive. */
-  crash(): void {
+  /** Ends it at once: none of its timers fires any more. */
+  end(): void {
     this.#state = 'ended';
-    this.#network.abandon(this.name);
     this.#time.removeTimers(() => currentProcess.getStore() === this);
   }
 

@@ -4,45 +4,58 @@ import type { AddOptions, DefinedController } from '../../controller/define-cont
 import type { CustomKind, Kind, KubeObject } from '../../kind/index.ts';
 import type { Logger } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
+import type { Operator } from '../../process/connect-operator.ts';
+import { GarbageCollector } from './garbage-collector.ts';
 import { SimulatedApiServer, type SimulatedApiServerOptions } from './simulated-api-server.ts';
-import { type Delivery, SimulatedNetwork } from './simulated-network.ts';
-import { type ProcessOptions, SimulatedProcess } from './simulated-process.ts';
+import { SimulatedNetwork, type SimulationStep } from './simulated-network.ts';
+import { SimulatedProcess } from './simulated-process.ts';
 import { VirtualTime } from './virtual-time.ts';
 
-/** Options of {@link simulate}. */
-export interface SimulationOptions extends Pick<SimulatedApiServerOptions, 'refuse'> {
-  /** The controllers of the operator under test. The server serves their kinds. */
-  readonly controllers: readonly DefinedController[];
-  /** Other custom kinds that the server serves. */
-  readonly kinds?: readonly CustomKind[];
+/** What every simulation needs. */
+export interface ClusterOptions extends Pick<SimulatedApiServerOptions, 'refuse'> {
   /** The operator's field manager. Default: `operator`. */
   readonly name?: string;
-  /** As in `runOperator`. */
-  readonly options?: AddOptions;
-  /** Elects one of the processes of {@link Simulation.start}. Default: no leader election. */
+  /** Elects one of the operator's processes. Default: no leader election. */
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'>;
+  /** Plays other controllers of the cluster: returns what they would do next. The garbage collector is there already. Default: none. */
+  readonly others?: (server: SimulatedApiServer) => readonly SimulationStep[];
   /** The operator's log. Default: none. */
   readonly log?: Logger;
   /** Of the random numbers, such as jitter. Equal seeds give equal runs. Default 1. */
   readonly seed?: number;
 }
 
-/** Chooses what happens next. Returns an index; 0 is what happens in an undisturbed run. */
-export type Choose = (alternatives: readonly string[]) => number;
+/** Options of {@link simulate}. */
+export interface SimulationOptions extends ClusterOptions {
+  /** The controllers of the operator under test. The server serves their kinds. */
+  readonly controllers: readonly DefinedController[];
+  /** Other custom kinds that the server serves. Default: none. */
+  readonly kinds?: readonly CustomKind[];
+  /** Options of the controllers, as of `runOperator`. */
+  readonly options?: AddOptions;
+}
+
+/** What decides about a simulation. */
+export interface Director {
+  /** Chooses what happens next. Returns an index; 0 is what happens in an undisturbed run. */
+  choose(alternatives: readonly SimulationStep[]): number;
+  /** Steps that only a disturbed run has, such as a crash. */
+  disturbances?(simulation: Simulation): readonly SimulationStep[];
+}
 
 /** 2030-01-01, an arbitrary time at which a simulation begins. */
 const startMs = Date.UTC(2030, 0, 1);
 
-/** A simulation that takes more steps than this does not end by itself. */
-const maxSteps = 100_000;
+/** A simulation that takes more steps than this without a pause does not end by itself. */
+const maxSteps = 20_000;
 
-/** How long {@link Simulation.settle} waits for an operator that is busy without a request: longer than a status write is postponed. */
-const maxBusyMs = 60_000;
+/** An operator that is busy for so many timers does not come to rest. */
+const maxTimers = 1000;
 
 /**
- * An operator, its API server, the network between them, and the time of all: everything in this process, and nothing happens by itself.
+ * An operator, its API server, the network between them, and the time of all, in this process. Nothing happens by itself.
  *
- * Guarantees: equal seeds and equal tests give equal runs. Time advances only in {@link settle} and {@link advance}.
+ * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link advance}.
  *
  * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises.
  */
@@ -52,20 +65,28 @@ export class Simulation {
   readonly server: SimulatedApiServer;
   readonly #network: SimulatedNetwork;
   readonly #time: VirtualTime;
-  readonly #options: SimulationOptions;
-  readonly #choose: Choose;
+  readonly #options: ClusterOptions;
+  readonly #addControllers: (operator: Operator) => unknown;
+  readonly #director: Director;
+  readonly #garbageCollector: GarbageCollector;
   readonly #processes: SimulatedProcess[] = [];
-  /** What has happened, the newest last. */
-  readonly story: string[] = [];
+  readonly #story: string[] = [];
 
   /** @internal Use {@link simulate}. */
-  constructor(options: SimulationOptions, time: VirtualTime, choose: Choose) {
-    const kinds = [...new Set([...options.controllers.map(({ kind }) => kind), ...(options.kinds ?? [])])];
-    this.server = new SimulatedApiServer({ kinds, ...(options.refuse && { refuse: options.refuse }) });
+  constructor(
+    options: ClusterOptions & { readonly kinds: readonly CustomKind[] },
+    addControllers: (operator: Operator) => unknown,
+    time: VirtualTime,
+    director: Director,
+  ) {
+    const { kinds, refuse } = options;
+    this.server = new SimulatedApiServer({ kinds, ...(refuse && { refuse }) });
     this.#network = new SimulatedNetwork(this.server);
     this.#time = time;
     this.#options = options;
-    this.#choose = choose;
+    this.#addControllers = addControllers;
+    this.#director = director;
+    this.#garbageCollector = new GarbageCollector(this.server);
     this.client = createClient(this.#network.connect('user', { isImmediate: true }), { fieldManager: 'user' });
   }
 
@@ -74,22 +95,57 @@ export class Simulation {
     return this.#processes.filter(({ hasEnded }) => !hasEnded);
   }
 
-  /** Starts another process of the operator. Without leader election it resolves when its caches have synced. */
-  async start(): Promise<SimulatedProcess> {
-    const { name = 'operator', controllers, options, leaderElection } = this.#options;
-    const processOptions: ProcessOptions = {
+  /** What has happened, one step per line. */
+  get story(): readonly string[] {
+    return this.#story;
+  }
+
+  /** Milliseconds since 1970. */
+  get nowMs(): number {
+    return this.#time.nowMs;
+  }
+
+  /** How many requests the operator's processes have sent, apart from lists, watches and those about Leases. */
+  get requests(): number {
+    return this.#network.requests;
+  }
+
+  /** Adds a line to the story. */
+  note(line: string): void {
+    this.#story.push(`${((this.#time.nowMs - startMs) / 1000).toFixed(3)} s  ${line}`);
+  }
+
+  /** Starts another process of the operator, and resolves before it does anything. */
+  async launch(): Promise<SimulatedProcess> {
+    const { name = 'operator', leaderElection, log = silent } = this.#options;
+    const number = this.#processes.length + 1;
+    const process = await SimulatedProcess.start(`${name}-${number}`, this.#network, this.#time, {
       operatorName: name,
-      controllers,
+      addControllers: this.#addControllers,
       leaderElection,
-      log: this.#options.log ?? silent,
-      ...(options && { options }),
-    };
-    const environment = { network: this.#network, time: this.#time };
-    const process = await SimulatedProcess.start(`${name}-${this.#processes.length + 1}`, environment, processOptions);
+      log,
+    });
     this.#processes.push(process);
-    if (leaderElection === undefined) await this.#until(() => process.hasSynced || process.hasEnded);
-    await process.checkHealth();
     return process;
+  }
+
+  /** Starts another process of the operator. Resolves when the operator works: with leader election, when some process does. */
+  async start(): Promise<SimulatedProcess> {
+    const process = await this.launch();
+    await this.until(() => process.hasEnded || this.processes.some(({ isWorking }) => isWorking));
+    await this.#checkHealth();
+    return process;
+  }
+
+  /** Ends a process at once, as SIGKILL does. Requests that it has sent may still arrive. */
+  crash(process: SimulatedProcess): void {
+    this.#network.abandon(process.name);
+    process.end();
+  }
+
+  /** Breaks all connections of a process. The server never gets what it has not processed yet. */
+  cut(process: SimulatedProcess): void {
+    this.#network.cut(process.name);
   }
 
   /**
@@ -99,17 +155,12 @@ export class Simulation {
    * @throws Error if it does not come to rest, or has failed.
    */
   async settle(): Promise<void> {
-    const deadlineMs = this.#time.nowMs + maxBusyMs;
-    for (let steps = 0; ; ) {
-      steps += await this.#deliverAll();
-      const resting = await Promise.all(this.processes.map((process) => process.isAtRest()));
-      if (resting.every(Boolean)) break;
-      const dueMs = this.#time.nextDueMs;
-      if (dueMs === undefined || dueMs > deadlineMs || steps > maxSteps)
-        throw this.#error('the operator does not come to rest');
-      this.#fireTimer();
+    for (let fired = 0; !(await this.#isAtRest()); fired += 1) {
+      if (this.#time.nextDueMs === undefined || fired > maxTimers)
+        throw this.error('the operator does not come to rest');
+      this.#time.fireNext();
     }
-    await Promise.all(this.#processes.map((process) => process.checkHealth()));
+    await this.#checkHealth();
   }
 
   /** Lets time pass, and everything happen that happens in this time. */
@@ -119,61 +170,76 @@ export class Simulation {
       await this.#deliverAll();
       const dueMs = this.#time.nextDueMs;
       if (dueMs === undefined || dueMs > endMs) break;
-      this.#fireTimer();
+      this.#time.fireNext();
     }
     this.#time.advanceTo(endMs);
     await this.settle();
   }
 
-  /** The objects of a kind, in any namespace. */
+  /** Lets everything happen, and time pass, until this is true. @throws Error if nothing happens any more */
+  async until(isReached: () => boolean): Promise<void> {
+    for (;;) {
+      await this.#deliverAll(isReached);
+      if (isReached()) return;
+      if (this.#time.nextDueMs === undefined) throw this.error('the simulation stands still');
+      this.#time.fireNext();
+    }
+  }
+
+  /** The objects of a kind, in all namespaces. */
   objects<T extends KubeObject>(kind: Kind<T>): readonly T[] {
     return this.server.objects(kind) as unknown as readonly T[];
   }
 
-  /** Ends all processes. */
+  /** Tells all processes to stop, and resolves when they have ended. */
   async end(): Promise<void> {
     const stopping = this.processes.map((process) => process.stop());
-    let hasEnded = false;
-    const all = Promise.all(stopping).then(() => {
-      hasEnded = true;
-    });
-    await this.#until(() => hasEnded);
-    await all;
+    await this.until(() => this.processes.length === 0);
+    await Promise.all(stopping);
+    await this.#checkHealth();
   }
 
-  async #until(isReached: () => boolean): Promise<void> {
-    for (let steps = 0; ; ) {
-      steps += await this.#deliverAll();
-      if (isReached()) return;
-      if (this.#time.nextDueMs === undefined || steps > maxSteps) throw this.#error('the simulation stands still');
-      this.#fireTimer();
-    }
+  /** Adds the last steps to a message. */
+  error(message: string, cause?: unknown): Error {
+    const last = this.#story.slice(-30).map((line) => `\n  ${line}`);
+    return new Error(`${message}\nThe last steps:${last.join('')}`, { cause });
   }
 
-  /** Delivers until nothing is on its way. Returns the number of steps. */
-  async #deliverAll(): Promise<number> {
+  async #isAtRest(): Promise<boolean> {
+    await this.#deliverAll();
+    const resting = await Promise.all(this.processes.map((process) => process.isAtRest()));
+    return resting.every(Boolean) && this.processes.some(({ isWorking }) => isWorking);
+  }
+
+  /** Delivers until nothing is on its way, or the condition is true. */
+  async #deliverAll(isReached: () => boolean = () => false): Promise<void> {
     for (let steps = 0; ; steps += 1) {
       await this.#time.quiet();
-      const deliveries = this.#network.deliveries();
-      if (deliveries.length === 0) return steps;
-      if (steps > maxSteps) throw this.#error('the operator sends requests without end');
-      this.#happen(deliveries[this.#choose(deliveries.map(({ description }) => description))] ?? deliveries[0]);
+      if (isReached()) return;
+      const due = [
+        ...this.#network.steps(),
+        ...this.#garbageCollector.steps(),
+        ...(this.#options.others?.(this.server) ?? []),
+      ];
+      if (due.length === 0) return;
+      if (steps > maxSteps) throw this.error('the operator sends requests without end');
+      const alternatives = [...due, ...this.#timerSteps(), ...(this.#director.disturbances?.(this) ?? [])];
+      const step = alternatives[this.#director.choose(alternatives)];
+      if (step === undefined) throw new RangeError(`there are ${alternatives.length} alternatives`);
+      this.note(step.description);
+      step.run();
     }
   }
 
-  #happen(delivery: Delivery | undefined): void {
-    if (delivery === undefined) return;
-    this.story.push(delivery.description);
-    delivery.run();
+  #timerSteps(): readonly SimulationStep[] {
+    const dueMs = this.#time.nextDueMs;
+    if (dueMs === undefined) return [];
+    const seconds = (dueMs - this.#time.nowMs) / 1000;
+    return [{ description: `${seconds} s pass meanwhile`, run: () => this.#time.fireNext() }];
   }
 
-  #fireTimer(): void {
-    this.#time.fireNext();
-  }
-
-  #error(message: string): Error {
-    const last = this.story.slice(-20).map((line) => `\n  ${line}`);
-    return new Error(`${message}. The last steps:${last.join('')}`);
+  async #checkHealth(): Promise<void> {
+    await Promise.all(this.#processes.map((process) => process.checkHealth()));
   }
 }
 
@@ -188,20 +254,36 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: ()
  * @throws what the test throws; NotSimulatedError for a request that the simulated server does not know.
  *
  * @example
- * await simulate({ controllers: [greetings] }, async ({ client, settle }) => { … });
+ * await simulate({ controllers: [greetings] }, async (simulation) => {
+ *   await simulation.client.create(Greeting, { metadata: { name: 'hello', namespace: 'default' }, spec: { who: 'world' } });
+ *   await simulation.settle();
+ *   expect(simulation.objects(ConfigMap)).toMatchObject([{ data: { text: 'Hello, world!' } }]);
+ * });
  */
 export async function simulate<R>(
   options: SimulationOptions,
   test: (simulation: Simulation) => Promise<R>,
 ): Promise<R> {
-  const time = new VirtualTime({ startMs, random: randomNumbers(options.seed ?? 1) });
-  time.install();
-  try {
-    const simulation = new Simulation(options, time, () => 0);
+  const { controllers, options: addOptions } = options;
+  const kinds = [...new Set([...controllers.map(({ kind }) => kind), ...(options.kinds ?? [])])];
+  const add = (operator: Operator): void => {
+    for (const controller of controllers) controller.add(operator, addOptions);
+  };
+  return inVirtualTime(options.seed ?? 1, async (time) => {
+    const simulation = new Simulation({ ...options, kinds }, add, time, { choose: () => 0 });
     await simulation.start();
     const result = await test(simulation);
     await simulation.end();
     return result;
+  });
+}
+
+/** Runs a function with a clock and random numbers of its own in place of the process's. */
+export async function inVirtualTime<R>(seed: number, run: (time: VirtualTime) => Promise<R>): Promise<R> {
+  const time = new VirtualTime({ startMs, random: randomNumbers(seed) });
+  time.install();
+  try {
+    return await run(time);
   } finally {
     time.restore();
   }

@@ -1,0 +1,273 @@
+import type { Arbitrary } from 'fast-check';
+import { type CustomKind, isCustomKind, type Kind } from '../../kind/index.ts';
+import type { Operator } from '../../process/connect-operator.ts';
+import { differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
+import { withoutGenerations } from '../perturbation-plans.ts';
+import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
+import type { SimulationStep } from './simulated-network.ts';
+import { type ClusterOptions, inVirtualTime, Simulation } from './simulation.ts';
+
+/** Options of {@link explore}. */
+export interface ExploreOptions extends ClusterOptions {
+  /** As for `perturb`, without another system. */
+  readonly scenario: Scenario;
+  /** Custom kinds that the server serves besides those of the scenario. Default: none. */
+  readonly customKinds?: readonly CustomKind[];
+  /** How many schedules to try. Default 100. */
+  readonly runs?: number;
+  /** How many processes of the operator run. Default 1; more need leader election. */
+  readonly replicas?: number;
+  /** How many crashes, broken connections and compactions a schedule may have. Default 2. */
+  readonly maxDisturbances?: number;
+  /** Tries only this schedule, of an {@link ExplorationError}. */
+  readonly schedule?: readonly number[];
+}
+
+/** A schedule after which an operator does not do what it does undisturbed. */
+export class ExplorationError extends Error {
+  override readonly name = 'ExplorationError';
+  /** Reproduces it: {@link ExploreOptions.schedule}. */
+  readonly schedule: readonly number[];
+  /** What happened, one step per line. */
+  readonly story: readonly string[];
+
+  constructor(message: string, schedule: readonly number[], story: readonly string[], cause: unknown) {
+    super(`${message}\nschedule: [${schedule.join(', ')}]\n${story.map((line) => `  ${line}`).join('\n')}`, { cause });
+    this.schedule = schedule;
+    this.story = story;
+  }
+}
+
+/** The result of {@link explore}. */
+export interface ExploreReport {
+  /** How many schedules were tried. */
+  readonly runs: number;
+  /** How many steps they had. */
+  readonly steps: number;
+}
+
+/** After a disturbance, an operator may back off for so long, in milliseconds, until its objects are right. */
+const maxRecoveryMs = 600_000;
+
+/** How long a list or a watch that has failed may wait until the next attempt, in milliseconds. */
+const maxBackoffMs = 60_000;
+
+/** An operator at rest sends nothing for this long, apart from renewals of its Lease and of its watches, in milliseconds. */
+const restMs = 5000;
+
+/** Of all schedules and their shortening, in milliseconds. */
+const maxMs = 300_000;
+
+const namespace = 'default';
+
+/**
+ * Runs a scenario undisturbed, and then under random schedules: requests, responses and events of watches arrive in any order and at any
+ * time, timers fire early, connections break, and the operator crashes and starts anew. A schedule fails unless
+ *
+ * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and generations;
+ * - what the scenario's `always` says holds after each change;
+ * - nothing is left at the end, except objects that the garbage collector will delete;
+ * - no reconcile panics, and an operator at rest sends nothing.
+ *
+ * A schedule that fails is made shorter before it is reported.
+ *
+ * @throws ExplorationError; Error if the undisturbed run fails. Requires the package `fast-check`.
+ */
+export async function explore(options: ExploreOptions): Promise<ExploreReport> {
+  const learned = new Exploration(options, [], undefined);
+  await learned.run();
+  if (options.schedule !== undefined) {
+    await runSchedule(options, options.schedule, learned.states);
+    return { runs: 1, steps: 0 };
+  }
+  const fc = await import('fast-check');
+  const choice: Arbitrary<number> = fc.oneof(
+    { weight: 3, arbitrary: fc.constant(0) },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 997 }) },
+  );
+  let steps = 0;
+  const property = fc.asyncProperty(fc.array(choice, { maxLength: 200, size: 'max' }), async (schedule) => {
+    steps += (await runSchedule(options, schedule, learned.states)).story.length;
+  });
+  const { seed = 1, runs = 100 } = options;
+  const { failed, counterexample, errorInstance } = await fc.check(property, {
+    seed,
+    numRuns: runs,
+    interruptAfterTimeLimit: maxMs,
+  });
+  if (failed && counterexample !== null) throw errorInstance;
+  return { runs, steps };
+}
+
+async function runSchedule(
+  options: ExploreOptions,
+  schedule: readonly number[],
+  learned: ReadonlyMap<string, Facts>,
+): Promise<Exploration> {
+  const exploration = new Exploration(options, schedule, learned);
+  try {
+    await exploration.run();
+  } catch (error) {
+    const message = `${options.scenario.name}: ${error instanceof Error ? error.message : String(error)}`;
+    throw new ExplorationError(message, schedule, exploration.story, error);
+  }
+  return exploration;
+}
+
+/** One run of a scenario. */
+class Exploration {
+  /** The objects after each step. */
+  readonly states = new Map<string, Facts>();
+  readonly #options: ExploreOptions;
+  readonly #schedule: readonly number[];
+  readonly #learned: ReadonlyMap<string, Facts> | undefined;
+  #simulation: Simulation | undefined;
+  #choices = 0;
+  #disturbances = 0;
+  /** The first thing that must not happen at any time. */
+  #violation: Error | undefined;
+  #checkedRevision = 0;
+
+  /** @param learned the states of the undisturbed run; undefined: this is the undisturbed run. */
+  constructor(options: ExploreOptions, schedule: readonly number[], learned: ReadonlyMap<string, Facts> | undefined) {
+    this.#options = options;
+    this.#schedule = schedule;
+    this.#learned = learned;
+  }
+
+  get story(): readonly string[] {
+    return this.#simulation?.story ?? [];
+  }
+
+  run(): Promise<void> {
+    return inVirtualTime(this.#options.seed ?? 1, async (time) => {
+      const { scenario, customKinds = [], replicas = 1 } = this.#options;
+      const kinds = [...new Set([...scenario.kinds.filter(isCustomKind), ...customKinds])];
+      const add = (operator: Operator) => scenario.addControllers(operator, namespace, noOutside);
+      const always = scenario.always?.();
+      const simulation = new Simulation({ ...this.#options, kinds }, add, time, {
+        choose: (alternatives) => {
+          this.#check(simulation, always);
+          return this.#choose(alternatives.length);
+        },
+        disturbances: () => this.#disturbancesOf(simulation),
+      });
+      this.#simulation = simulation;
+      for (let started = 1; started < replicas; started += 1) await simulation.launch();
+      await simulation.start();
+      for (const [name, act] of Object.entries(scenario.steps)) {
+        simulation.note(`step ${name}`);
+        await this.#take(name, act, simulation);
+      }
+      if (this.#violation !== undefined) throw this.#violation;
+      await simulation.end();
+    });
+  }
+
+  async #take(name: string, act: Scenario['steps'][string], simulation: Simulation): Promise<void> {
+    const world: ScenarioWorld = { client: simulation.client, namespace };
+    const acting = settled(act(world));
+    await simulation.until(() => acting.isSettled);
+    await acting.result;
+    await this.#recover(name, simulation, world);
+    // A disturbed watch may still be waiting until it tries again.
+    await simulation.advance(maxBackoffMs);
+    const requests = simulation.requests;
+    await simulation.advance(restMs);
+    if (simulation.requests > requests) throw simulation.error(`the operator does not rest after step ${name}`);
+  }
+
+  /** Waits until the objects are as after the undisturbed step. */
+  async #recover(name: string, simulation: Simulation, world: ScenarioWorld): Promise<void> {
+    const { scenario } = this.#options;
+    const deadlineMs = simulation.nowMs + maxRecoveryMs;
+    for (let pauseMs = 1000; ; pauseMs *= 2) {
+      const playing = settled(Promise.resolve(scenario.meanwhile?.(world)));
+      await simulation.until(() => playing.isSettled);
+      await simulation.settle();
+      if (this.#violation !== undefined) throw this.#violation;
+      const state = this.#state(simulation);
+      const expected = this.#learned?.get(name);
+      const difference = expected && differenceOf(withoutGenerations(expected), withoutGenerations(state));
+      if (difference === undefined) {
+        this.states.set(name, state);
+        return;
+      }
+      if (simulation.nowMs > deadlineMs) throw simulation.error(`after step ${name}, ${difference}`);
+      await simulation.advance(pauseMs);
+    }
+  }
+
+  #state(simulation: Simulation): Facts {
+    const { canonicalName = (name: string) => name, mayDiffer = () => false } = this.#options.scenario;
+    const facts = factsOf(this.#objects(simulation), {
+      namespace,
+      canonicalName,
+      omitted: ['managedFields', 'resourceVersion'],
+    });
+    return new Map([...facts].filter(([path]) => !mayDiffer(path)));
+  }
+
+  #objects(simulation: Simulation): readonly ListedObject[] {
+    return this.#options.scenario.kinds.flatMap((kind: Kind) =>
+      simulation.objects(kind).map((object) => ({ kind: kind.kind, object })),
+    );
+  }
+
+  #check(simulation: Simulation, always: ReturnType<NonNullable<Scenario['always']>> | undefined): void {
+    if (always === undefined || simulation.server.revision === this.#checkedRevision) return;
+    this.#checkedRevision = simulation.server.revision;
+    const wrong = always(this.#objects(simulation));
+    if (wrong !== undefined) this.#violation ??= simulation.error(wrong);
+  }
+
+  #choose(alternatives: number): number {
+    const choice = this.#schedule[this.#choices] ?? 0;
+    this.#choices += 1;
+    return choice % alternatives;
+  }
+
+  #disturbancesOf(simulation: Simulation): readonly SimulationStep[] {
+    if (this.#learned === undefined || this.#disturbances >= (this.#options.maxDisturbances ?? 2)) return [];
+    const count = (run: () => void) => () => {
+      this.#disturbances += 1;
+      run();
+    };
+    return [
+      ...simulation.processes.flatMap((process) => [
+        {
+          description: `${process.name} crashes, and another process starts`,
+          run: count(() => {
+            simulation.crash(process);
+            // Cannot fail: it only connects.
+            void simulation.launch();
+          }),
+        },
+        { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
+      ]),
+      { description: 'the API server forgets earlier changes', run: count(() => simulation.server.compact()) },
+    ];
+  }
+}
+
+const noOutside = {
+  gate: { signal: new AbortController().signal, pass: () => {} },
+  write: (description: string): never => {
+    throw new Error(`a simulation has no other system: ${description}`);
+  },
+};
+
+/** A promise that says whether it has settled. */
+function settled<R>(result: Promise<R>): { readonly result: Promise<R>; readonly isSettled: boolean } {
+  let isSettled = false;
+  const settle = (): void => {
+    isSettled = true;
+  };
+  result.then(settle, settle);
+  return {
+    result,
+    get isSettled() {
+      return isSettled;
+    },
+  };
+}

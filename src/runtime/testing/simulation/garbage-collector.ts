@@ -1,0 +1,84 @@
+import { apiVersionOf } from '../../kind/index.ts';
+import type { SimulatedApiServer } from './simulated-api-server.ts';
+import type { SimulationStep } from './simulated-network.ts';
+import type { StoredObject } from './strategy.ts';
+
+/** Deletes objects whose owners are gone, and finishes foreground and orphaning deletions, as that of kube-controller-manager. */
+export class GarbageCollector {
+  readonly #server: SimulatedApiServer;
+  #revision = 0;
+
+  constructor(server: SimulatedApiServer) {
+    this.#server = server;
+  }
+
+  /** What it would do next. */
+  steps(): readonly SimulationStep[] {
+    // Nothing to do that there was not before.
+    if (this.#revision === this.#server.revision) return [];
+    const objects = [...this.#server.all()];
+    const uids = new Set(objects.map(({ metadata }) => metadata.uid));
+    for (const object of objects) {
+      const step = this.#stepFor(object, objects, uids);
+      if (step !== undefined) return [step];
+    }
+    this.#revision = this.#server.revision;
+    return [];
+  }
+
+  #stepFor(
+    object: StoredObject,
+    objects: readonly StoredObject[],
+    uids: ReadonlySet<string | undefined>,
+  ): SimulationStep | undefined {
+    const { ownerReferences = [], finalizers = [], deletionTimestamp, uid } = object.metadata;
+    if (
+      deletionTimestamp === undefined &&
+      ownerReferences.length > 0 &&
+      !ownerReferences.some((each) => uids.has(each.uid))
+    )
+      return this.#step('deletes', object, 'DELETE', { preconditions: { uid }, propagationPolicy: 'Background' });
+    const dependents = objects.filter(({ metadata }) => metadata.ownerReferences?.some((each) => each.uid === uid));
+    if (finalizers.includes('orphan')) {
+      const [dependent] = dependents;
+      if (dependent === undefined) return this.#release(object, 'orphan');
+      const others = dependent.metadata.ownerReferences?.filter((each) => each.uid !== uid) ?? [];
+      return this.#patch('orphans', dependent, { ownerReferences: others.length > 0 ? others : null });
+    }
+    if (!finalizers.includes('foregroundDeletion')) return undefined;
+    const live = dependents.find(({ metadata }) => metadata.deletionTimestamp === undefined);
+    if (live !== undefined)
+      return this.#step('deletes', live, 'DELETE', {
+        preconditions: { uid: live.metadata.uid },
+        propagationPolicy: 'Foreground',
+      });
+    const blocks = ({ metadata }: StoredObject): boolean =>
+      metadata.ownerReferences?.some((each) => each.uid === uid && each.blockOwnerDeletion === true) === true;
+    return dependents.some(blocks) ? undefined : this.#release(object, 'foregroundDeletion');
+  }
+
+  #release(object: StoredObject, finalizer: string): SimulationStep {
+    const others = object.metadata.finalizers?.filter((each) => each !== finalizer) ?? [];
+    return this.#patch('releases', object, { finalizers: others.length > 0 ? others : null });
+  }
+
+  #patch(verb: string, object: StoredObject, metadata: object): SimulationStep {
+    const { resourceVersion } = object.metadata;
+    return this.#step(verb, object, 'PATCH', { metadata: { ...metadata, resourceVersion } });
+  }
+
+  #step(verb: string, object: StoredObject, method: string, body: object): SimulationStep {
+    const { name, namespace } = object.metadata;
+    return {
+      description: `garbage collector: ${verb} ${object.kind} ${name}`,
+      run: () => {
+        const kind = this.#server.kindOf(object);
+        const root = kind.group === '' ? '/api/v1' : `/apis/${apiVersionOf(kind)}`;
+        const inNamespace = namespace === undefined ? '' : `/namespaces/${namespace}`;
+        const path = `${root}${inNamespace}/${kind.plural}/${name}`;
+        const headers = { 'content-type': 'application/merge-patch+json' };
+        this.#server.handle({ method, path, headers, body: JSON.stringify(body) });
+      },
+    };
+  }
+}

@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { kinds } from '../../src/operator.ts';
+import { createClient } from '../../src/runtime/client/index.ts';
+import { SimulatedApiServer } from '../../src/runtime/testing/simulation/simulated-api-server.ts';
+import { SimulatedNetwork } from '../../src/runtime/testing/simulation/simulated-network.ts';
+import fc from '../../testkit/seeded-fast-check.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { RequestSender, randomRequests } from './environment/random-requests.ts';
+
+const histories = Number(process.env.SIMULATED_HISTORIES ?? 100);
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+});
+afterAll(() => cluster?.close());
+
+test(`answers ${histories} random histories of requests as the API server does`, async () => {
+  const namespace = await cluster.namespace();
+  let requests = 0;
+  await fc.assert(
+    fc.asyncProperty(randomRequests, async (history) => {
+      const simulated = createClient(
+        new SimulatedNetwork(new SimulatedApiServer({ kinds })).connect('user', { isImmediate: true }),
+        { fieldManager: 'test' },
+      );
+      const [real, other] = [new RequestSender(cluster.client, namespace), new RequestSender(simulated, 'default')];
+      try {
+        for (const request of history) {
+          requests += 1;
+          const expected = await real.send(request);
+          expect(await other.send(request)).toEqual(expected);
+        }
+      } finally {
+        await real.clear();
+      }
+    }),
+    { numRuns: histories },
+  );
+  console.log(`${histories} histories with ${requests} requests had equal answers`);
+});
