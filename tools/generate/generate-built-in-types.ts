@@ -1,6 +1,6 @@
 /**
- * Generates src/runtime/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, and which fields it stores
- * when they are zero. The sources are client-go's schema for server-side apply and the Go types of k8s.io/api, in the versions that
+ * Generates src/runtime/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, which fields it stores
+ * when they are zero, and which an empty object has. The sources are client-go's schema for server-side apply and the Go types of k8s.io/api, in the versions that
  * tools/programs/kubernetes pins.
  */
 
@@ -81,37 +81,53 @@ async function namedTypes(folders: Folders): Promise<ReadonlyMap<string, Typed>>
   return new Map(types.map((type) => [type.name, type]));
 }
 
-/** Returns the pointer fields of each Go struct in a package. The API server keeps a zero scalar only in these fields. */
-async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+/** A field of a Go struct. */
+interface GoField {
+  readonly isPointer: boolean;
+  readonly omits: 'zero' | 'empty' | 'nothing';
+}
+
+/** Returns the fields of each Go struct in a package. */
+async function goFields(name: string, folders: Folders): Promise<ReadonlyMap<string, ReadonlyMap<string, GoField>>> {
   const [group = '', version = ''] = name.split('.');
   const folder =
     group === 'meta'
       ? join(folders['k8s.io/apimachinery'], 'pkg/apis/meta', version)
       : join(folders['k8s.io/api'], group, version);
   const source = await readFile(join(folder, 'types.go'), 'utf8');
-  const structs = new Map<string, { readonly pointers: Set<string>; readonly inlined: string[] }>();
+  const structs = new Map<string, { readonly own: Map<string, GoField>; readonly inlined: string[] }>();
   for (const [, struct = '', body = ''] of source.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gm)) {
-    // A field without omitempty keeps a zero too.
-    const own = [...body.matchAll(/^\t(?:\w+\s+)(\S+)\s+`json:"(\w+)([^"]*)"/gm)].filter(
-      ([, type = '', , options = '']) => type.startsWith('*') || !/omitempty|omitzero/.test(options),
-    );
+    const own = new Map<string, GoField>();
+    for (const [, type = '', field = '', options = ''] of body.matchAll(
+      /^\t(?:\w+\s+)?(\S+)\s+`json:"(\w+)([^"]*)"/gm,
+    )) {
+      const omits = options.includes('omitzero') ? 'zero' : options.includes('omitempty') ? 'empty' : 'nothing';
+      own.set(field, { isPointer: type.startsWith('*'), omits });
+    }
     const inlined = [...body.matchAll(/^\t(\w+)\s+`json:",inline/gm)].map(([, type = '']) => type);
-    structs.set(struct, { pointers: new Set(own.map(([, , field = '']) => field)), inlined });
+    structs.set(struct, { own, inlined });
   }
-  const withInlined = (struct: string): ReadonlySet<string> => {
-    const { pointers = new Set<string>(), inlined = [] } = structs.get(struct) ?? {};
-    return new Set([...pointers, ...inlined.flatMap((type) => [...withInlined(type)])]);
+  const withInlined = (struct: string): ReadonlyMap<string, GoField> => {
+    const { own = new Map<string, GoField>(), inlined = [] } = structs.get(struct) ?? {};
+    return new Map([...inlined.flatMap((type) => [...withInlined(type)]), ...own]);
   };
   return new Map([...structs.keys()].map((struct) => [struct, withInlined(struct)]));
 }
 
 const dropsZero: Schema = { type: 'scalar', keepsZero: false };
 
+/** The API server keeps a zero scalar only in these fields. */
+const keepsZeroScalar = ({ isPointer, omits }: GoField): boolean => isPointer || omits === 'nothing';
+
+/** True if an empty object has the field. Go's omitempty omits no struct. */
+const isAlwaysPresent = ({ isPointer, omits }: GoField, { type }: Schema): boolean =>
+  omits === 'nothing' ? ['ref', 'list', 'map'].includes(type) : omits === 'empty' && !isPointer && type === 'ref';
+
 /** Converts the structs of kinds to schemas. */
 class Structs {
   readonly #folders: Folders;
   readonly #types: ReadonlyMap<string, Typed>;
-  readonly #pointers = new Map<string, Promise<ReadonlyMap<string, ReadonlySet<string>>>>();
+  readonly #goFields = new Map<string, ReturnType<typeof goFields>>();
   readonly #written = new Map<string, Schema>();
 
   constructor(folders: Folders, types: ReadonlyMap<string, Typed>) {
@@ -132,12 +148,12 @@ class Structs {
     await this.#write(shortName(name), type);
   }
 
-  async #isPointer(type: string, field: string): Promise<boolean> {
+  async #goField(type: string, field: string): Promise<GoField> {
     const [group, version, name = ''] = type.split('.');
     const key = `${group}.${version}`;
-    const inPackage = this.#pointers.get(key) ?? pointerFields(key, this.#folders);
-    this.#pointers.set(key, inPackage);
-    return (await inPackage).get(name)?.has(field) ?? false;
+    const inPackage = this.#goFields.get(key) ?? goFields(key, this.#folders);
+    this.#goFields.set(key, inPackage);
+    return (await inPackage).get(name)?.get(field) ?? { isPointer: false, omits: 'zero' };
   }
 
   async #schemaOf(type: Typed, keepsZero: boolean): Promise<Schema> {
@@ -179,14 +195,15 @@ class Structs {
   async #write(short: string, type: Typed): Promise<void> {
     if (this.#written.has(short)) return;
     const fields: Record<string, Schema> = {};
+    const alwaysPresent: string[] = [];
     const atomic = type.map?.elementRelationship === 'atomic';
     // Set before the fields are converted, because types can be recursive.
-    this.#written.set(short, { type: 'struct', fields, others: dropsZero, ...(atomic && { atomic }) });
+    this.#written.set(short, { type: 'struct', fields, others: dropsZero, alwaysPresent, ...(atomic && { atomic }) });
     for (const field of type.map?.fields ?? []) {
-      // A status is applied only through its subresource. The server itself sets apiVersion and kind.
-      if (kinds.includes(short) && ['status', 'apiVersion', 'kind'].includes(field.name)) continue;
       if (field.name === 'managedFields') continue;
-      const schema = await this.#schemaOf(field.type, await this.#isPointer(short, field.name));
+      const goField = await this.#goField(short, field.name);
+      const schema = await this.#schemaOf(field.type, keepsZeroScalar(goField));
+      if (isAlwaysPresent(goField, schema)) alwaysPresent.push(field.name);
       if (schema.type !== 'scalar' || schema.keepsZero) fields[field.name] = schema;
     }
   }
@@ -210,7 +227,8 @@ function literal(schema: Schema): string {
       return `listBy(${literal(schema.items)}, ${schema.merge.map((key) => JSON.stringify(key)).join(', ')})`;
     case 'struct': {
       const fields = Object.entries(schema.fields).map(([name, field]) => `${name}: ${literal(field)}`);
-      return `${schema.atomic ? 'atomicStruct' : 'struct'}({ ${fields.join(', ')} })`;
+      const always = schema.alwaysPresent?.map((name) => `, '${name}'`).join('') ?? '';
+      return `${schema.atomic ? 'atomicStruct' : 'struct'}({ ${fields.join(', ')} }${always})`;
     }
   }
 }
@@ -229,8 +247,8 @@ const atomicMap = (values: Schema): Schema => ({ type: 'map', values, emptyIsAbs
 const list = (items: Schema): Schema => ({ type: 'list', merge: 'atomic', items, emptyIsAbsent: true });
 const set = (items: Schema): Schema => ({ type: 'list', merge: 'set', items, emptyIsAbsent: true });
 const listBy = (items: Schema, ...merge: ListKey[]): Schema => ({ type: 'list', merge, items, emptyIsAbsent: true });
-const struct = (fields: Record<string, Schema>): Schema => ({ type: 'struct', fields, others: dropsZero });
-const atomicStruct = (fields: Record<string, Schema>): Schema => ({ type: 'struct', fields, others: dropsZero, atomic: true });
+const struct = (fields: Record<string, Schema>, ...alwaysPresent: string[]): Schema => ({ type: 'struct', fields, others: dropsZero, alwaysPresent });
+const atomicStruct = (fields: Record<string, Schema>, ...alwaysPresent: string[]): Schema => ({ type: 'struct', fields, others: dropsZero, alwaysPresent, atomic: true });
 
 /** The structs of the API server's own kinds by \`group.version.Name\`. */
 export const builtInTypes: Readonly<Record<string, Schema>> = {

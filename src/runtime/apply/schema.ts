@@ -21,6 +21,8 @@ export interface Struct {
   /** The schema of each field. Fields that are missing here have the schema {@link Struct.others}. */
   readonly fields: Readonly<Record<string, Schema>>;
   readonly others: Schema;
+  /** Fields that even an empty object of a built-in kind has: structs as `{}`, lists and maps as null. */
+  readonly alwaysPresent?: readonly string[];
   /** Server-side apply treats the object as one field: an apply replaces all of it. */
   readonly atomic?: true;
 }

@@ -7,8 +7,8 @@ export interface ManagedFieldsEntry {
   readonly manager: string;
   readonly operation: 'Apply' | 'Update';
   readonly apiVersion: string;
-  /** RFC 3339, in seconds. */
-  readonly time: string;
+  /** RFC 3339, in seconds. An apply that only takes over fields with equal values has none. */
+  readonly time?: string;
   readonly fieldsType: 'FieldsV1';
   readonly fieldsV1: FieldsV1;
   readonly subresource?: string;

@@ -1,0 +1,544 @@
+/**
+ * Who owns which fields (`metadata.managedFields`), and how server-side apply merges, as in sigs.k8s.io/structured-merge-diff and
+ * k8s.io/apimachinery/pkg/util/managedfields. Pure: no function changes its arguments, and the results share parts with them.
+ *
+ * The server calls {@link trackFields} or {@link applyFields}, then its strategy, then {@link keepTimesIfUnchanged}.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { fieldSchema, resolve } from '../../apply/difference.ts';
+import { isObject, type JsonObject } from '../../apply/json.ts';
+import { granular, type ListKey, type Schema } from '../../apply/schema.ts';
+import {
+  type FieldsV1,
+  type ManagedFieldsEntry,
+  NotSimulatedError,
+  RefusedError,
+  type StoredObject,
+} from './strategy.ts';
+
+/** What is known about a write, beside the objects. */
+export interface FieldWrite {
+  /** The field manager. An empty one is `unknown`. */
+  readonly manager: string;
+  readonly apiVersion: string;
+  readonly subresource?: string;
+  readonly schema: Schema;
+  /** Fields that the strategy resets in this write, with all below them: nobody is tracked for them. `{ 'f:status': {} }` */
+  readonly resetFields?: FieldsV1;
+  /** The time of the request: RFC 3339, in seconds. */
+  readonly timeIso: string;
+}
+
+/** The reset fields of a custom kind with a status subresource (customresource/strategy.go and status_strategy.go). */
+export const customResetFields = (subresource: 'status' | undefined): FieldsV1 =>
+  subresource === undefined ? { 'f:status': {} } : { 'f:metadata': {}, 'f:spec': {} };
+
+/**
+ * Merges an applied configuration into the stored object, and removes what its manager has applied before, does not apply any more, and
+ * nobody else owns. The result has no defaults yet.
+ *
+ * A removal that empties an object or a list leaves null, which decoding drops or refuses.
+ *
+ * @param write.live the stored object, undefined if there is none
+ * @throws {@link RefusedError} Conflict, if another manager owns a field that would change and `force` is false
+ * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, and fields of another API version
+ */
+export function applyFields(
+  write: FieldWrite & {
+    readonly live: StoredObject | undefined;
+    readonly applied: StoredObject;
+    readonly force: boolean;
+  },
+): StoredObject {
+  const { live, applied, force, schema, timeIso } = write;
+  if (applied.metadata.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil');
+  const managers = readManagers(live?.metadata.managedFields, write.apiVersion);
+  const before = live === undefined ? emptyObject(applied, schema) : withManagers(live, new Map());
+  if (live !== undefined && managers.size === 0) {
+    const created = { ...write, manager: 'before-first-apply' };
+    track(managers, created, emptyObject(live, schema), before);
+  }
+  const { key, entry } = ownEntry(write, 'Apply');
+  const last = managers.get(key);
+  const own = withoutSubtrees(fieldsOf(applied, schema), parseFields(write.resetFields ?? {}));
+  managers.set(key, { entry, time: last?.time, fields: own });
+  const merged = merge(before, applied, schema);
+  const after = last === undefined ? merged : prune(merged, last.fields, managers.values(), schema);
+  const others = [...managers].filter(([other]) => other !== key);
+  const changes = changesOf(before, after, write);
+  const conflicts = others.flatMap(([other, { fields }]) => conflictsWith(other, intersection(fields, changes.set)));
+  if (conflicts.length > 0 && !force) throw conflictError(conflicts);
+  dropChanged(managers, key, changes);
+  setFields(managers, key, {
+    entry,
+    time: isDeepStrictEqual(before, after) ? last?.time : timeIso,
+    fields: difference(own, neverOwned),
+  });
+  return withManagers(after as StoredObject, managers);
+}
+
+/**
+ * Returns `after` with the managers of its fields, after a create, an update or a patch other than an apply. What the write has changed
+ * belongs to its manager, and what it has removed to nobody.
+ *
+ * @param write.before the stored object, undefined for a create
+ * @param write.after the object with defaults, before its strategy prepares it: what the strategy sets belongs to nobody. An empty
+ *   `managedFields`, or one empty entry, resets them; then updates are not tracked until the next apply.
+ * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, fields of another API version, and more
+ *   than ten managers of updates, which the API server would combine
+ */
+export function trackFields(
+  write: FieldWrite & { readonly before: StoredObject | undefined; readonly after: StoredObject },
+): StoredObject {
+  const { before, after, schema, apiVersion, subresource } = write;
+  const sent = subresource === undefined ? after.metadata.managedFields : undefined;
+  const isSet = sent !== undefined && sent.length > 0;
+  const isReset = sent?.every((entry) => Object.keys(entry).length === 0) === true && sent.length < 2;
+  const managers = readManagers(isReset ? [] : isSet ? sent : before?.metadata.managedFields, apiVersion);
+  const object = withManagers(after, new Map());
+  if (before !== undefined && managers.size === 0) return object;
+  const old = before === undefined ? emptyObject(after, schema) : withManagers(before, new Map());
+  track(managers, write, old, object);
+  if ([...managers.values()].filter(({ entry }) => entry.operation === 'Update').length > 10) {
+    throw new NotSimulatedError('more than ten managers of updates, which the API server combines to ancient-changes');
+  }
+  return withManagers(object, managers);
+}
+
+/** Returns `after` with the times of `before`, if the managed fields differ in nothing but times and the rest is equal. */
+export function keepTimesIfUnchanged(before: StoredObject, after: StoredObject): StoredObject {
+  const [old = [], entries = []] = [before.metadata.managedFields, after.metadata.managedFields];
+  if (old.length !== entries.length || old.length === 0) return after;
+  const withOldTimes = entries.map((entry, index) => withTime(entry, old[index]?.time));
+  if (!isDeepStrictEqual(withOldTimes, old)) return after;
+  const candidate = { ...after, metadata: { ...after.metadata, managedFields: old } };
+  return isDeepStrictEqual(candidate, before) ? candidate : after;
+}
+
+/** Gives the changed fields to the manager of an update. */
+function track(managers: Managers, write: FieldWrite, before: StoredObject, after: StoredObject): void {
+  const changes = changesOf(before, after, write);
+  dropChanged(managers, undefined, changes);
+  const { key, entry } = ownEntry(write, 'Update');
+  const own = difference(changes.set, neverOwned);
+  if (isEmpty(own)) return;
+  const previous = managers.get(key)?.fields ?? noFields();
+  setFields(managers, key, { entry, time: write.timeIso, fields: union(previous, own) });
+}
+
+// Managers
+
+interface Manager {
+  readonly entry: Pick<ManagedFieldsEntry, 'manager' | 'operation' | 'apiVersion' | 'subresource'>;
+  readonly time: string | undefined;
+  readonly fields: Fields;
+}
+
+/** By {@link ownEntry}'s key. A manager without fields is not kept. */
+type Managers = Map<string, Manager>;
+
+function ownEntry(
+  { manager, apiVersion, subresource }: Pick<FieldWrite, 'manager' | 'apiVersion' | 'subresource'>,
+  operation: ManagedFieldsEntry['operation'],
+): Pick<Manager, 'entry'> & { readonly key: string } {
+  const entry = { manager: manager || 'unknown', operation, apiVersion, ...(subresource && { subresource }) };
+  // An applier keeps its entry when it changes to another version.
+  const key = JSON.stringify({ ...entry, apiVersion: operation === 'Apply' ? undefined : apiVersion });
+  return { key, entry };
+}
+
+function readManagers(entries: readonly ManagedFieldsEntry[] = [], apiVersion: string): Managers {
+  const managers: Managers = new Map();
+  for (const each of entries) {
+    const isKnown = each.fieldsType === 'FieldsV1' && ['Apply', 'Update'].includes(each.operation);
+    if (!isKnown || each.apiVersion !== apiVersion) {
+      throw new NotSimulatedError(
+        `the managed fields of ${each.manager}: ${each.operation} ${each.apiVersion} ${each.fieldsType}, expected fields of ${apiVersion}`,
+      );
+    }
+    const { key, entry } = ownEntry(each, each.operation);
+    managers.set(key, { entry, time: each.time, fields: parseFields(each.fieldsV1) });
+  }
+  return managers;
+}
+
+function withManagers(object: StoredObject, managers: Managers): StoredObject {
+  const { managedFields: _, ...metadata } = object.metadata;
+  if (managers.size === 0) return { ...object, metadata };
+  const entries = [...managers.values()].map(({ entry, time, fields }): ManagedFieldsEntry => {
+    const { subresource, ...rest } = entry;
+    const fieldsV1 = formatFields(fields);
+    return withTime({ ...rest, fieldsType: 'FieldsV1', fieldsV1, ...(subresource && { subresource }) }, time);
+  });
+  const orderOf = ({ operation, time = '', manager, apiVersion, subresource = '' }: ManagedFieldsEntry) =>
+    [operation, time, manager, apiVersion, subresource].join('\0');
+  entries.sort((a, b) => compareText(orderOf(a), orderOf(b)));
+  return { ...object, metadata: { ...metadata, managedFields: entries } };
+}
+
+function withTime({ time: _, ...entry }: ManagedFieldsEntry, time: string | undefined): ManagedFieldsEntry {
+  return time === undefined ? entry : { ...entry, time };
+}
+
+function setFields(managers: Managers, key: string, manager: Manager): void {
+  if (isEmpty(manager.fields)) managers.delete(key);
+  else managers.set(key, manager);
+}
+
+/** Takes changed and removed fields from all managers but one. */
+function dropChanged(managers: Managers, except: string | undefined, { set, removed }: Changes): void {
+  const lost = union(set, removed);
+  for (const [key, manager] of [...managers]) {
+    if (key !== except) setFields(managers, key, { ...manager, fields: difference(manager.fields, lost) });
+  }
+}
+
+interface Conflict {
+  readonly manager: string;
+  readonly path: string;
+}
+
+/** Sorted by manager and path, as far as the API server sorts them. */
+function conflictsWith(key: string, fields: Fields): readonly Conflict[] {
+  const { manager, operation, apiVersion, subresource } = JSON.parse(key) as Manager['entry'];
+  const name = JSON.stringify(manager) + (subresource ? ` with subresource ${JSON.stringify(subresource)}` : '');
+  const using = operation === 'Update' ? ` using ${apiVersion}` : '';
+  return pathsIn(fields).map((path) => ({ manager: name + using, path }));
+}
+
+function conflictError(conflicts: readonly Conflict[]): RefusedError {
+  const byManager = Map.groupBy(conflicts, ({ manager }) => manager);
+  const lines = [...byManager].flatMap(([manager, all]) => [
+    `conflicts with ${manager}:`,
+    ...all.map(({ path }) => `- ${path}`),
+  ]);
+  const [first] = conflicts;
+  const message =
+    conflicts.length === 1
+      ? `1 conflict: conflict with ${first?.manager}: ${first?.path}`
+      : `${conflicts.length} conflicts: ${lines.join('\n')}`;
+  const causes = conflicts.map(({ manager, path }) => ({
+    reason: 'FieldManagerConflict',
+    message: `conflict with ${manager}`,
+    field: path,
+  }));
+  return new RefusedError({
+    code: 409,
+    reason: 'Conflict',
+    message: `Apply failed with ${message}`,
+    details: { causes },
+  });
+}
+
+const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
+
+// Sets of fields
+
+/** A set of fields as a tree. The steps are those of {@link FieldsV1}, without the dot. */
+interface Fields {
+  /** Whether the field itself is in the set, not only fields below it. */
+  isMember: boolean;
+  readonly below: Map<string, Fields>;
+}
+
+const noFields = (): Fields => ({ isMember: false, below: new Map() });
+const isEmpty = ({ isMember, below }: Fields): boolean => !isMember && below.size === 0;
+
+function parseFields(fields: FieldsV1): Fields {
+  const below = Object.entries(fields).filter(([step]) => step !== '.');
+  const parsed = new Map(below.map(([step, nested]) => [step, parseNested(nested)]));
+  return { isMember: false, below: parsed };
+}
+
+function parseNested(fields: FieldsV1): Fields {
+  const { below } = parseFields(fields);
+  return { isMember: below.size === 0 || fields['.'] !== undefined, below };
+}
+
+function formatFields({ isMember, below }: Fields): FieldsV1 {
+  const formatted = [...below].map(([step, nested]) => [step, formatFields(nested)] as const);
+  return Object.fromEntries(isMember && below.size > 0 ? [['.', {}], ...formatted] : formatted);
+}
+
+/** Nobody owns these (managedfields/internal/stripmeta.go). */
+const neverOwned = parseFields({
+  'f:apiVersion': {},
+  'f:kind': {},
+  'f:metadata': {
+    '.': {},
+    'f:name': {},
+    'f:namespace': {},
+    'f:creationTimestamp': {},
+    'f:selfLink': {},
+    'f:uid': {},
+    'f:clusterName': {},
+    'f:generation': {},
+    'f:managedFields': {},
+    'f:resourceVersion': {},
+  },
+});
+
+function combine(a: Fields | undefined, b: Fields | undefined, isKept: (a: boolean, b: boolean) => boolean): Fields {
+  const result = { isMember: isKept(a?.isMember ?? false, b?.isMember ?? false), below: new Map<string, Fields>() };
+  for (const step of new Set([...(a?.below.keys() ?? []), ...(b?.below.keys() ?? [])])) {
+    const nested = combine(a?.below.get(step), b?.below.get(step), isKept);
+    if (!isEmpty(nested)) result.below.set(step, nested);
+  }
+  return result;
+}
+
+const union = (a: Fields, b: Fields): Fields => combine(a, b, (inA, inB) => inA || inB);
+const intersection = (a: Fields, b: Fields): Fields => combine(a, b, (inA, inB) => inA && inB);
+const difference = (a: Fields, b: Fields): Fields => combine(a, b, (inA, inB) => inA && !inB);
+
+/** Returns the fields without the members of `excluded` and everything below them. */
+function withoutSubtrees({ isMember, below }: Fields, excluded: Fields | undefined): Fields {
+  if (excluded === undefined) return { isMember, below };
+  const kept = [...below]
+    .filter(([step]) => !excluded.below.get(step)?.isMember)
+    .map(([step, nested]) => [step, withoutSubtrees(nested, excluded.below.get(step))] as const)
+    .filter(([, nested]) => !isEmpty(nested));
+  return { isMember, below: new Map(kept) };
+}
+
+function add(fields: Fields, path: readonly string[]): void {
+  let at = fields;
+  for (const step of path) {
+    const next = at.below.get(step) ?? noFields();
+    at.below.set(step, next);
+    at = next;
+  }
+  at.isMember = true;
+}
+
+/** Returns the paths of the members: `.spec.ports[port=80,protocol="TCP"].name`. */
+function pathsIn(fields: Fields, prefix = ''): readonly string[] {
+  const steps = [...fields.below].sort(([a], [b]) => compareText(a, b));
+  return [
+    ...steps.filter(([, { isMember }]) => isMember).map(([step]) => prefix + formatStep(step)),
+    ...steps.flatMap(([step, nested]) => pathsIn(nested, prefix + formatStep(step))),
+  ];
+}
+
+function formatStep(step: string): string {
+  const rest = step.slice(2);
+  if (step.startsWith('f:')) return `.${rest}`;
+  if (step.startsWith('v:')) return `[=${JSON.stringify(JSON.parse(rest))}]`;
+  const keys = Object.entries(JSON.parse(rest) as JsonObject);
+  return `[${keys.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(',')}]`;
+}
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+// Values
+
+/** A part of a value that server-side apply merges by itself. */
+interface Part {
+  readonly value: unknown;
+  readonly schema: Schema;
+  /** The field of a struct. It belongs to nobody only because something below it does, unlike a map's key or a list's item. */
+  readonly isDeclared: boolean;
+}
+
+type Parts = ReadonlyMap<string, Part>;
+const noParts: Parts = new Map();
+
+/** Returns the parts by their steps, undefined for a value that is merged as a whole. */
+function partsOf(value: unknown, schema: Schema): Parts | undefined {
+  const resolved = resolve(schema);
+  switch (resolved.type) {
+    case 'scalar':
+    case 'quantity':
+      return undefined;
+    case 'struct':
+    case 'map':
+      if (resolved.atomic) return undefined;
+      return isObject(value) ? membersOf(value, resolved) : noParts;
+    case 'list':
+      if (resolved.merge === 'atomic') return undefined;
+      return Array.isArray(value) ? itemsOf(value, resolved.merge, resolved.items) : noParts;
+    case 'schemaless':
+      if (!resolved.isGranular) throw new NotSimulatedError('a field whose merge rules are not known');
+      if (value === null || value === undefined) return noParts;
+      return isObject(value) ? membersOf(value, resolved) : undefined;
+  }
+}
+
+function membersOf(object: JsonObject, schema: Schema): Parts {
+  const members = Object.entries(object).filter(([, value]) => value !== undefined);
+  return new Map(
+    members.map(([name, value]) => [
+      `f:${name}`,
+      { value, schema: schemaOfStep(schema, `f:${name}`), isDeclared: isDeclared(schema, name) },
+    ]),
+  );
+}
+
+function itemsOf(list: readonly unknown[], merge: 'set' | readonly ListKey[], schema: Schema): Parts {
+  const items = new Map<string, Part>();
+  for (const value of list) {
+    const step = stepOfItem(value, merge);
+    if (items.has(step)) throw new NotSimulatedError(`a list with two items ${formatStep(step)}`);
+    items.set(step, { value, schema, isDeclared: false });
+  }
+  return items;
+}
+
+function stepOfItem(item: unknown, merge: 'set' | readonly ListKey[]): string {
+  if (merge === 'set') return `v:${goJson(item)}`;
+  if (!isObject(item)) throw new NotSimulatedError('an item of a keyed list that is no object');
+  const keys = merge
+    .map(({ name, default: initial }) => [name, Object.hasOwn(item, name) ? item[name] : initial] as const)
+    .filter(([, value]) => value !== undefined);
+  if (keys.length === 0) throw new NotSimulatedError('an item of a keyed list that has no key');
+  return `k:${goJson(Object.fromEntries(keys.sort(([a], [b]) => compareText(a, b))))}`;
+}
+
+/** Go's JSON escapes what could end a script in HTML. */
+const goJson = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
+/** True for a field that the kind's schema names. Of the built-in structs the tables omit scalars. */
+const isDeclared = (schema: Schema, name: string): boolean =>
+  schema.type === 'struct' && (Object.hasOwn(schema.fields, name) || schema.others.type !== 'schemaless');
+
+function schemaOfStep(schema: Schema, step: string): Schema {
+  const resolved = resolve(schema);
+  if (resolved.type === 'struct') return fieldSchema(resolved, step.slice(2));
+  if (resolved.type === 'map') return resolved.values;
+  return resolved.type === 'list' ? resolved.items : granular;
+}
+
+/** Returns the object of a kind that has no field yet, as Go creates it. */
+function emptyObject({ apiVersion, kind }: StoredObject, schema: Schema): StoredObject {
+  return { metadata: {}, ...(emptyValue(schema) as object), apiVersion, kind } as StoredObject;
+}
+
+function emptyValue(schema: Schema): unknown {
+  const resolved = resolve(schema);
+  if (resolved.type !== 'struct') return null;
+  const { alwaysPresent = [] } = resolved;
+  return Object.fromEntries(alwaysPresent.map((name) => [name, emptyValue(fieldSchema(resolved, name))]));
+}
+
+/** Returns the fields that an apply of the value owns. */
+function fieldsOf(value: unknown, schema: Schema): Fields {
+  const parts = partsOf(value, schema);
+  if (parts === undefined) return { isMember: true, below: new Map() };
+  const fields = noFields();
+  for (const [step, part] of parts) {
+    const nested = fieldsOf(part.value, part.schema);
+    if (!part.isDeclared || part.value === null || isEmptyObject(part.value)) nested.isMember = true;
+    if (!isEmpty(nested)) fields.below.set(step, nested);
+  }
+  return fields;
+}
+
+const isEmptyObject = (value: unknown): boolean => isObject(value) && Object.keys(value).length === 0;
+
+interface Changes {
+  /** Fields that are new or have another value. */
+  readonly set: Fields;
+  readonly removed: Fields;
+}
+
+function changesOf(before: unknown, after: unknown, { schema, resetFields = {} }: FieldWrite): Changes {
+  const changes = { set: noFields(), removed: noFields() };
+  addChanges(before, after, schema, [], changes);
+  const reset = parseFields(resetFields);
+  return { set: withoutSubtrees(changes.set, reset), removed: withoutSubtrees(changes.removed, reset) };
+}
+
+/** @param before undefined if the field is new @param after undefined if it is removed */
+function addChanges(before: unknown, after: unknown, schema: Schema, path: string[], changes: Changes): void {
+  if (before === after) return;
+  const old = partsOf(before, schema);
+  const parts = partsOf(after, schema);
+  const isChanged = before !== undefined && after !== undefined;
+  if (before === undefined) add(changes.set, path);
+  if (after === undefined) add(changes.removed, path);
+  const hasParts = (old !== undefined && old.size > 0) || (parts !== undefined && parts.size > 0);
+  if (!hasParts) {
+    if (isChanged && !isDeepStrictEqual(before, after)) add(changes.set, path);
+    return;
+  }
+  // Only where the schema is not known: a scalar or a list has become an object, or the other way round.
+  if (isChanged && (old === undefined || parts === undefined)) add(changes.set, path);
+  for (const step of new Set([...(old?.keys() ?? []), ...(parts?.keys() ?? [])])) {
+    const [from, to] = [old?.get(step), parts?.get(step)];
+    path.push(step);
+    addChanges(from?.value, to?.value, (to ?? from)?.schema ?? granular, path, changes);
+    path.pop();
+  }
+}
+
+/** Returns the stored value with the applied one merged in. Nothing is removed. */
+function merge(live: unknown, applied: unknown, schema: Schema): unknown {
+  if (applied === undefined) return live;
+  const own = partsOf(applied, schema);
+  if (live === undefined || own === undefined) return applied;
+  const old = partsOf(live, schema);
+  if (old === undefined || (own.size === 0 && old.size === 0)) return applied;
+  if (Array.isArray(live) || Array.isArray(applied)) return mergeItems(old, own);
+  const merged = [...own].map(([step, part]) => [step.slice(2), merge(old.get(step)?.value, part.value, part.schema)]);
+  return { ...(live as object), ...Object.fromEntries(merged) };
+}
+
+/** The applied items are in their order; each other item stays behind the item that it followed, as far as their order allows. */
+function mergeItems(live: Parts, applied: Parts): readonly unknown[] {
+  const merged: unknown[] = [];
+  const own = [...applied];
+  const shared = own.map(([step]) => step).filter((step) => live.has(step));
+  const takeUpTo = (last: string | undefined) => {
+    for (let next = own.shift(); next !== undefined; next = own.shift()) {
+      const [step, { value, schema }] = next;
+      merged.push(merge(live.get(step)?.value, value, schema));
+      if (step === last) return;
+    }
+  };
+  for (const [step, { value }] of live) {
+    if (!applied.has(step)) merged.push(value);
+    else if (step === shared[0]) takeUpTo(shared.shift());
+  }
+  takeUpTo(undefined);
+  return merged;
+}
+
+/** Removes what the manager has applied last, unless somebody owns it. */
+function prune(merged: unknown, last: Fields, managers: Iterable<Manager>, schema: Schema): unknown {
+  const complete = (fields: Fields) => withDeclaredParents(fields, schema);
+  const all = complete(fieldsOf(merged, schema));
+  const before = complete(last);
+  let owned = complete(fieldsOf(remove(merged, before, schema), schema));
+  for (const { fields } of managers) owned = union(owned, complete(fields));
+  // An item goes with everything in it, so it must stay if anything in it is owned.
+  const pruned = complete(fieldsOf(remove(merged, difference(all, owned), schema), schema));
+  return remove(merged, intersection(difference(all, pruned), before), schema);
+}
+
+/** Adds the declared fields above members: `.spec` for `.spec.replicas`, but neither keys of maps nor items. */
+function withDeclaredParents({ isMember, below }: Fields, schema: Schema): Fields {
+  const resolved = resolve(schema);
+  const nested = [...below].map(([step, fields]) => {
+    const added = withDeclaredParents(fields, schemaOfStep(resolved, step));
+    if (step.startsWith('f:') && isDeclared(resolved, step.slice(2))) added.isMember = true;
+    return [step, added] as const;
+  });
+  return { isMember, below: new Map(nested) };
+}
+
+/** Returns the value without fields. What loses all of its parts becomes null. */
+function remove(value: unknown, fields: Fields, schema: Schema): unknown {
+  const parts = partsOf(value, schema);
+  if (parts === undefined) return typeof value === 'object' ? null : value;
+  const kept = [...parts].filter(([step]) => !fields.below.get(step)?.isMember);
+  if (kept.length === 0) return null;
+  const results = kept.map(([step, part]) => {
+    const nested = fields.below.get(step);
+    return [step.slice(2), nested === undefined ? part.value : remove(part.value, nested, part.schema)] as const;
+  });
+  return Array.isArray(value) ? results.map(([, result]) => result) : Object.fromEntries(results);
+}
