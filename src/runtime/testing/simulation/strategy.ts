@@ -66,6 +66,13 @@ export interface Strategy {
    * @throws {@link RefusedError}
    */
   update(object: StoredObject, old: StoredObject, subresource: 'status' | undefined): StoredObject;
+  /**
+   * Returns how many seconds a deleted object stays, for its kubelet to end it. 0: it goes at once. Absent: the kind has no graceful
+   * deletion.
+   *
+   * @param requested the `gracePeriodSeconds` of the request
+   */
+  deletionGraceSeconds?(object: StoredObject, requested: number | undefined): number;
 }
 
 /** The simulated server refuses a request, as the API server does. */
