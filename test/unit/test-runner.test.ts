@@ -198,14 +198,18 @@ describe('the stages', () => {
 
   test('run the checks next to the unit tests, and integration next to the suites that need a cluster or Helm', () => {
     expect(namesOf()).toEqual([
-      [['lint', 'types', 'generated'], ['unit']],
+      [['lint', 'types'], ['unit']],
       [['binaries']],
-      [['integration'], ['chart', 'package', 'kinds', 'e2e']],
+      [['integration'], ['generated', 'chart', 'package', 'kinds', 'e2e']],
     ]);
   });
 
   test('run the suites that need a cluster next to the others on a machine with four processors', () => {
-    expect(namesOf(undefined, 4).at(-1)).toEqual([['integration'], ['chart', 'package'], ['kinds', 'e2e']]);
+    expect(namesOf(undefined, 4).at(-1)).toEqual([
+      ['integration'],
+      ['generated', 'chart', 'package'],
+      ['kinds', 'e2e'],
+    ]);
   });
 
   test('run one suite after the other if there is one lane', () => {

@@ -40,6 +40,7 @@ const kinds = [
   'core.v1.Service',
   'core.v1.ServiceAccount',
   'discovery.v1.EndpointSlice',
+  'events.v1.Event',
   'networking.v1.Ingress',
   'networking.v1.NetworkPolicy',
   'policy.v1.PodDisruptionBudget',
@@ -52,7 +53,7 @@ const kinds = [
 ];
 
 /** A type of structured-merge-diff's schema. */
-interface Typed {
+export interface Typed {
   readonly scalar?: string;
   readonly namedType?: string;
   readonly elementRelationship?: string;
@@ -71,9 +72,12 @@ interface Typed {
 const quantity = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
 
 /** `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta` */
-const shortName = (name: string): string => name.split('.').slice(-3).join('.');
+export const shortName = (name: string): string => name.split('.').slice(-3).join('.');
 
-async function namedTypes(folders: Folders): Promise<ReadonlyMap<string, Typed>> {
+/** Returns the types of client-go's schema for server-side apply, by their full names. */
+export async function namedTypes(
+  folders: Readonly<Record<'k8s.io/client-go', string>>,
+): Promise<ReadonlyMap<string, Typed>> {
   const file = join(folders['k8s.io/client-go'], 'applyconfigurations/internal/internal.go');
   const source = await readFile(file, 'utf8');
   const yaml = source.slice(source.indexOf('`types:') + 1, source.lastIndexOf('`)'));

@@ -4,7 +4,7 @@
  * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its templates and its schema say of each kind, and the
  *   Grafana dashboards;
  * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
- * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules, and the report of the runtime's public API.
+ * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -18,6 +18,7 @@ import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';
 import type { CustomKind, PolicyRule } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
+import { builtInDefaults, builtInDefaultsFile } from './generate-built-in-defaults.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
@@ -113,6 +114,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     await logLinesTable(root),
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
+    [builtInDefaultsFile, await builtInDefaults()],
     [apiReportFile, await apiReport(root)],
     [builtInKindsFile, await builtInKinds()],
     ...dashboards(),
@@ -122,7 +124,8 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile, chartDefaults, chartKinds, chartSchema]) {
+  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, apiReportFile];
+  for (const file of [...single, chartDefaults, chartKinds, chartSchema]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
   for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage])

@@ -547,6 +547,7 @@ export const builtInTypes: Readonly<Record<string, Schema>> = {
     'resources',
   ),
   'core.v1.EphemeralVolumeSource': struct({ volumeClaimTemplate: ref('core.v1.PersistentVolumeClaimTemplate') }),
+  'core.v1.EventSource': struct({}),
   'core.v1.ExecAction': struct({ command: list(keepsZero) }),
   'core.v1.FCVolumeSource': struct({ lun: keepsZero, targetWWNs: list(keepsZero), wwids: list(keepsZero) }),
   'core.v1.FileKeySelector': atomicStruct({
@@ -1131,6 +1132,20 @@ export const builtInTypes: Readonly<Record<string, Schema>> = {
   ),
   'discovery.v1.ForNode': struct({ name: keepsZero }),
   'discovery.v1.ForZone': struct({ name: keepsZero }),
+  'events.v1.Event': struct(
+    {
+      deprecatedSource: ref('core.v1.EventSource'),
+      eventTime: keepsZero,
+      metadata: ref('meta.v1.ObjectMeta'),
+      regarding: ref('core.v1.ObjectReference'),
+      related: ref('core.v1.ObjectReference'),
+      series: ref('events.v1.EventSeries'),
+    },
+    'deprecatedSource',
+    'metadata',
+    'regarding',
+  ),
+  'events.v1.EventSeries': struct({ count: keepsZero, lastObservedTime: keepsZero }),
   'meta.v1.Condition': struct({
     lastTransitionTime: keepsZero,
     message: keepsZero,

@@ -21,7 +21,7 @@ export interface FieldWrite {
   /** The field manager. An empty one is `unknown`. */
   readonly manager: string;
   readonly apiVersion: string;
-  readonly subresource?: string;
+  readonly subresource?: string | undefined;
   readonly schema: Schema;
   /** Fields that the strategy resets in this write, with all below them: nobody is tracked for them. `{ 'f:status': {} }` */
   readonly resetFields?: FieldsV1;

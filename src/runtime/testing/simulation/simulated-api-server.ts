@@ -11,11 +11,11 @@ import {
   resourceName,
   versionedResource,
 } from '../../kind/index.ts';
-import { Namespace } from '../../kinds/index.ts';
-import { builtInKinds, builtInStrategy } from './built-in-resources.ts';
+import * as builtInKinds from '../../kinds/index.ts';
+import { builtInStrategy } from './built-in-resources.ts';
 import { ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
-import { applyFields, trackFields } from './field-managers.ts';
+import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
 import { jsonPatch } from './json-patch.ts';
 import { mergePatch } from './merge-patch.ts';
 import { invalid, validateMetadata } from './metadata.ts';
@@ -34,6 +34,9 @@ export interface SimulatedResponse {
   readonly code: number;
   readonly body: object;
 }
+
+/** Of all kinds that the server serves without a CustomResourceDefinition. */
+const builtInStrategies = Object.values(builtInKinds).map(builtInStrategy).filter((strategy) => strategy !== undefined);
 
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
@@ -66,9 +69,8 @@ export class SimulatedApiServer {
   #created = 0;
 
   constructor({ kinds = [], refuse = () => undefined }: SimulatedApiServerOptions = {}) {
-    const builtIn = builtInKinds.map(builtInStrategy).filter((strategy) => strategy !== undefined);
     const custom = kinds.map((kind) => customStrategy(kind, customResourceDefinition(kind)));
-    this.#strategies = new Map([...builtIn, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]));
+    this.#strategies = new Map([...builtInStrategies, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]));
     this.#refuse = refuse;
     for (const name of ['default', 'kube-system']) this.#storeNamespace(name);
   }
@@ -220,16 +222,8 @@ export class SimulatedApiServer {
       throw new RefusedError({ code: 400, reason: 'BadRequest', message: 'metadata.managedFields must be nil' });
     }
     if (old !== undefined) requirePreconditions(kind, old, { resourceVersion: applied.metadata.resourceVersion });
-    const merged = applyFields({
-      live: old,
-      applied,
-      manager: query.get('fieldManager') ?? '',
-      force: query.get('force') === 'true',
-      apiVersion: apiVersionOf(kind),
-      subresource,
-      schema: strategy.schema,
-      timeIso: nowIso(),
-    });
+    const force = query.get('force') === 'true';
+    const merged = applyFields({ ...fieldWriteOf(request, strategy), live: old, applied, force });
     const decoded = strategy.decode(merged);
     if (old !== undefined) return { code: 200, body: this.#store(request, strategy, decoded, old) };
     if (applied.metadata.uid !== undefined) throw uidConflict(kind, key.name, applied.metadata.uid, '');
@@ -283,7 +277,7 @@ export class SimulatedApiServer {
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
     validateMetadata(kind, kept, old);
-    const changed = strategy.update(kept, old, subresource);
+    const changed = keepTimesIfUnchanged(old, strategy.update(kept, old, subresource));
     this.#admit(request, changed);
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
@@ -299,7 +293,7 @@ export class SimulatedApiServer {
     this.#admit(request, undefined);
     const { metadata } = object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
-    const graceSeconds = options.gracePeriodSeconds ?? strategy.deletionGraceSeconds?.(object) ?? 0;
+    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;
     if (finalizers.length === 0 && graceSeconds === 0) {
       const removed = this.#log.remove(kind, object);
       return strategy.returnsDeleted ? removed : success(kind, object);
@@ -315,15 +309,7 @@ export class SimulatedApiServer {
     old: StoredObject | undefined,
     object: StoredObject,
   ): StoredObject {
-    return trackFields({
-      before: old,
-      after: object,
-      manager: request.query.get('fieldManager') ?? 'unknown',
-      apiVersion: apiVersionOf(request.kind),
-      subresource: request.subresource,
-      schema: strategy.schema,
-      timeIso: nowIso(),
-    });
+    return trackFields({ ...fieldWriteOf(request, strategy), before: old, after: object });
   }
 
   #body(request: ResourceRequest, strategy: Strategy): StoredObject {
@@ -365,8 +351,8 @@ export class SimulatedApiServer {
 
   #requireNamespace({ kind, namespace }: ResourceRequest): void {
     if (namespace === undefined || kind.scope === 'Cluster') return;
-    const found = this.#log.get(Namespace, { name: namespace });
-    if (found === undefined) throw notFound(Namespace, namespace);
+    const found = this.#log.get(builtInKinds.Namespace, { name: namespace });
+    if (found === undefined) throw notFound(builtInKinds.Namespace, namespace);
     if (found.metadata.deletionTimestamp === undefined) return;
     throw terminating(kind, namespace);
   }
@@ -408,6 +394,17 @@ const nowIso = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
 
 const keyOfRequest = ({ name = '', namespace }: ResourceRequest): ObjectKey =>
   namespace === undefined ? { name } : { name, namespace };
+
+function fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: Strategy): FieldWrite {
+  return {
+    manager: query.get('fieldManager') ?? '',
+    apiVersion: apiVersionOf(kind),
+    subresource,
+    schema: strategy.schema,
+    resetFields: strategy.resetFields?.(subresource) ?? {},
+    timeIso: nowIso(),
+  };
+}
 
 function metadataOf({ metadata }: StoredObject): object {
   return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };

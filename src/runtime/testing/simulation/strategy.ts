@@ -60,8 +60,8 @@ export interface Strategy {
   readonly requiresVersion?: boolean;
   /** Whether the response to a deletion is the object, and not a `Status`. Default false. */
   readonly returnsDeleted?: boolean;
-  /** How many seconds the object lives on after a deletion that does not say so. Default 0. */
-  deletionGraceSeconds?(object: StoredObject): number;
+  /** The fields that a write of the object, or of its status, leaves as they are. */
+  resetFields?(subresource: 'status' | undefined): FieldsV1;
   /** Prunes unknown fields and fills in defaults, as decoding a body does. @throws {@link RefusedError} for what cannot be decoded. */
   decode(object: StoredObject): StoredObject;
   /** Prepares and validates a new object, which has a name, uid and creation time. @throws {@link RefusedError} */
@@ -72,6 +72,13 @@ export interface Strategy {
    * @throws {@link RefusedError}
    */
   update(object: StoredObject, old: StoredObject, subresource: 'status' | undefined): StoredObject;
+  /**
+   * Returns how many seconds a deleted object stays, for its kubelet to end it. 0: it goes at once. Absent: the kind has no graceful
+   * deletion.
+   *
+   * @param requested the `gracePeriodSeconds` of the request
+   */
+  deletionGraceSeconds?(object: StoredObject, requested: number | undefined): number;
 }
 
 /** The simulated server refuses a request, as the API server does. */
