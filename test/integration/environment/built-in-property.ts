@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
+
 import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
 import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
 import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
@@ -24,6 +24,7 @@ import {
   Service,
   StatefulSet,
 } from '../../../src/runtime/kinds/index.ts';
+import { sameValue } from '../../../src/runtime/testing/simulation/built-in-refusals.ts';
 import { builtInStrategy } from '../../../src/runtime/testing/simulation/built-in-resources.ts';
 import {
   NotSimulatedError,
@@ -338,7 +339,7 @@ export class BuiltInComparison {
     if (simulated === undefined) this.counts.notSimulated += 1;
     else if ('object' in simulated) {
       if ('object' in real) {
-        if (!isDeepStrictEqual(masked(real), masked(simulated))) fail();
+        if (!sameValue(masked(real), masked(simulated))) fail();
         this.counts.equal += 1;
       } else {
         // Not everything is validated.
@@ -383,7 +384,7 @@ function simulate(
 
 /** Lists what differs, each as a path with both values. */
 function differences(a: unknown, b: unknown, path: string): string[] {
-  if (isDeepStrictEqual(a, b)) return [];
+  if (sameValue(a, b)) return [];
   if (isObject(a) && isObject(b)) {
     return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((name) =>
       differences(a[name], b[name], `${path}.${name}`),

@@ -16,6 +16,7 @@ import {
   StatefulSet,
 } from '../../../../../src/runtime/kinds/index.ts';
 import { canonicalQuantity } from '../../../../../src/runtime/testing/simulation/built-in-decoding.ts';
+import { sameValue } from '../../../../../src/runtime/testing/simulation/built-in-refusals.ts';
 import { builtInStrategy } from '../../../../../src/runtime/testing/simulation/built-in-resources.ts';
 import {
   NotSimulatedError,
@@ -265,6 +266,13 @@ describe('a change', () => {
       clusterIP: service.spec.clusterIP,
     });
   });
+});
+
+test('values are the same whatever the order of their members', () => {
+  expect(sameValue({ a: 1, b: [{}, null] }, { b: [{}, null], a: 1 })).toBe(true);
+  for (const other of [{ a: 1, b: [null, {}] }, { a: 1 }, { a: 1, c: [{}, null] }, [], null]) {
+    expect(sameValue({ a: 1, b: [{}, null] }, other)).toBe(false);
+  }
 });
 
 test('a deleted Pod stays for its grace period once it is scheduled, until it has ended', () => {
