@@ -145,7 +145,7 @@ export const builtInSamples: readonly BuiltInSample[] = [
         template,
         updateStrategy: { type: 'OnDelete' },
         persistentVolumeClaimRetentionPolicy: {},
-        ordinals: { start: 1 },
+        ordinals: {},
         volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec }],
       },
     },

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
+
 import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
 import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
 import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
@@ -24,6 +24,7 @@ import {
   Service,
   StatefulSet,
 } from '../../../src/runtime/kinds/index.ts';
+import { sameValue } from '../../../src/runtime/testing/simulation/built-in-refusals.ts';
 import { builtInStrategy } from '../../../src/runtime/testing/simulation/built-in-resources.ts';
 import {
   NotSimulatedError,
@@ -91,6 +92,22 @@ export const builtInSubjects: readonly BuiltInSubject[] = [
   },
 ];
 
+const conditions = [{ type: 'Ready', status: 'True', lastProbeTime: null, lastTransitionTime: '2026-01-01T00:00:00Z' }];
+
+/** What controllers write. Each has what the API server requires and adds. */
+const statuses: ReadonlyMap<Kind<KubeObject>, readonly Json[]> = new Map<Kind<KubeObject>, readonly Json[]>([
+  [Deployment, [{}, { replicas: 1, readyReplicas: 1, observedGeneration: 1, unknown: 1 }]],
+  [StatefulSet, [{ replicas: 1, currentRevision: 'a' }]],
+  [Job, [{ startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0 }, {}]],
+  [CronJob, [{ lastScheduleTime: '2026-01-01T00:00:00Z' }]],
+  [Pod, [{ phase: 'Running', conditions, podIP: '10.1.0.1', podIPs: [{ ip: '10.1.0.1' }] }, { phase: 'Succeeded' }]],
+  [
+    PersistentVolumeClaim,
+    [{ phase: 'Bound', accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' } }, { phase: 'Pending' }],
+  ],
+  [Service, [{ loadBalancer: { ingress: [{ hostname: 'a.example' }] } }]],
+]);
+
 type Json = Readonly<Record<string, unknown>>;
 
 const isObject = (value: unknown): value is Json =>
@@ -134,14 +151,14 @@ const odd: readonly unknown[] = [
 
 /** One change of a manifest. The numbers choose among what the manifest has. */
 interface Edit {
-  readonly type: 'remove' | 'set' | 'add' | 'repeat' | 'odd';
+  readonly type: 'remove' | 'set' | 'add' | 'repeat' | 'odd' | 'unknown';
   readonly node: number;
   readonly member: number;
   readonly value: number;
 }
 
 const edit: fc.Arbitrary<Edit> = fc.record({
-  type: fc.constantFrom('remove', 'set', 'set', 'add', 'add', 'repeat', 'odd'),
+  type: fc.constantFrom('remove', 'set', 'set', 'add', 'add', 'repeat', 'odd', 'unknown'),
   node: fc.nat(),
   member: fc.nat(),
   value: fc.nat(),
@@ -150,18 +167,21 @@ const edit: fc.Arbitrary<Edit> = fc.record({
 /** A creation, and a change of what was created. */
 export interface BuiltInCase {
   readonly subject: number;
-  readonly name: 'valid' | 'invalid';
+  readonly name: 'label' | 'subdomain' | 'upper' | 'of 60' | 'of 70' | 'of 260';
   readonly creation: readonly Edit[];
-  /** The change of the object, or of the manifest, as an update without the server's defaults. */
-  readonly base: 'object' | 'manifest';
+  /** The change of the object, of its status, or of the manifest, as an update without the server's defaults. */
+  readonly base: 'object' | 'status' | 'manifest';
   readonly change: readonly Edit[];
 }
 
 export const builtInCases: fc.Arbitrary<BuiltInCase> = fc.record({
   subject: fc.nat(builtInSubjects.length - 1),
-  name: fc.oneof({ weight: 15, arbitrary: fc.constant('valid' as const) }, fc.constant('invalid' as const)),
+  name: fc.oneof(
+    { weight: 15, arbitrary: fc.constant('label' as const) },
+    fc.constantFrom('subdomain' as const, 'upper' as const, 'of 60' as const, 'of 70' as const, 'of 260' as const),
+  ),
   creation: fc.array(edit, { maxLength: 3 }),
-  base: fc.constantFrom('object', 'manifest'),
+  base: fc.constantFrom('object', 'manifest', 'status'),
   change: fc.array(edit, { maxLength: 2 }),
 });
 
@@ -188,10 +208,12 @@ function edited(content: object, kind: string, edits: readonly Edit[]): Json {
     const name = names[at.member % names.length];
     if (name === undefined || (node === changed && ['apiVersion', 'kind'].includes(name))) continue;
     const values = type === 'odd' ? odd : (known.get(name) ?? []);
-    if (type === 'remove') delete node[name];
+    if (type === 'unknown' && node !== changed) node[`unknown${at.value % 2}`] = odd[at.value % odd.length];
+    else if (type === 'remove') delete node[name];
     else if (type === 'repeat' && Array.isArray(node[name])) {
       node[name] = at.value % 2 === 0 ? [] : [...node[name], ...node[name].slice(-1)];
-    } else if (values.length > 0 && type !== 'repeat') node[name] = structuredClone(values[at.value % values.length]);
+    } else if (values.length > 0 && type !== 'repeat' && type !== 'unknown')
+      node[name] = structuredClone(values[at.value % values.length]);
   }
   return { ...changed, ...(metadata !== undefined && { metadata }), ...(status !== undefined && { status }) };
 }
@@ -224,7 +246,7 @@ export class BuiltInComparison {
     const { kind, content } = builtInSubjects[subject]!;
     this.#made += 1;
     const metadata = {
-      name: name === 'valid' ? this.#name() : `Case_${this.#made}`,
+      name: this.#nameOf(name),
       ...(kind.scope === 'Namespaced' && { namespace: this.#namespace }),
       ...metadataOf(content),
     };
@@ -235,7 +257,8 @@ export class BuiltInComparison {
     this.#expectSame('create', manifest, real, simulated);
     if (!('object' in real)) return;
     try {
-      await this.#compareUpdate(kind, metadata, base === 'object' ? undefined : manifest, change);
+      await this.#compareUpdate(kind, metadata, base === 'manifest' ? manifest : undefined, change);
+      if (base === 'status') await this.#compareStatus(kind, metadata, change.length);
     } finally {
       await this.#client.delete(kind, metadata, { gracePeriodSeconds: 0 }).catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
@@ -244,8 +267,10 @@ export class BuiltInComparison {
   }
 
   /** Unique on the server, for cluster-scoped kinds. */
-  #name(): string {
-    return `${this.#namespace}-case-${this.#made}`;
+  #nameOf(form: BuiltInCase['name']): string {
+    const name = `${this.#namespace}-case-${this.#made}`;
+    if (form === 'upper') return name.toUpperCase();
+    return form === 'subdomain' ? `${name}.a` : name.padEnd(Number(form.slice('of '.length)) || 0, 'x');
   }
 
   async #compareUpdate(
@@ -270,6 +295,24 @@ export class BuiltInComparison {
     }
   }
 
+  /** Writes a status as a controller does, and changes labels and the spec beside it. Afterwards, changes of the object differ. */
+  async #compareStatus(kind: Kind<KubeObject>, key: ObjectKey, choice: number): Promise<void> {
+    const choices = statuses.get(kind);
+    if (choices === undefined) return;
+    for (;;) {
+      const old = (await this.#client.get(kind, key)) as unknown as StoredObject;
+      const metadata = { ...old.metadata, labels: { ...old.metadata.labels, written: 'beside' } };
+      const sent = { ...old, metadata, spec: {}, status: choices[choice % choices.length] };
+      const real = await outcomeOf(() =>
+        this.#client.updateStatus(kind, sent as unknown as KubeObject & { status: unknown }),
+      );
+      if ('code' in real && real.code === 409) continue;
+      if ('code' in real && real.code === 404) return;
+      this.#expectSame('status', { sent, old }, real, this.#simulateUpdate(kind, sent, old, 'status'));
+      return;
+    }
+  }
+
   #simulateCreate(kind: Kind, manifest: Json, real: Json | undefined): Outcome | undefined {
     const { uid = randomUUID(), creationTimestamp = at } = Object(real?.metadata) as KubeObject['metadata'];
     const metadata = { ...Object(manifest.metadata), uid, creationTimestamp };
@@ -279,12 +322,12 @@ export class BuiltInComparison {
     }, kind);
   }
 
-  #simulateUpdate(kind: Kind, sent: Json, old: StoredObject): Outcome | undefined {
+  #simulateUpdate(kind: Kind, sent: Json, old: StoredObject, subresource?: 'status'): Outcome | undefined {
     const { uid = '', creationTimestamp = '' } = old.metadata;
     const metadata = { ...Object(sent.metadata), uid, creationTimestamp };
     return simulate((strategy) => {
       const object = { apiVersion: apiVersionOf(kind), kind: kind.kind, ...sent, metadata } as StoredObject;
-      return strategy.update(strategy.decode(object), old, undefined);
+      return strategy.update(strategy.decode(object), old, subresource);
     }, kind);
   }
 
@@ -296,7 +339,7 @@ export class BuiltInComparison {
     if (simulated === undefined) this.counts.notSimulated += 1;
     else if ('object' in simulated) {
       if ('object' in real) {
-        if (!isDeepStrictEqual(masked(real), masked(simulated))) fail();
+        if (!sameValue(masked(real), masked(simulated))) fail();
         this.counts.equal += 1;
       } else {
         // Not everything is validated.
@@ -341,7 +384,7 @@ function simulate(
 
 /** Lists what differs, each as a path with both values. */
 function differences(a: unknown, b: unknown, path: string): string[] {
-  if (isDeepStrictEqual(a, b)) return [];
+  if (sameValue(a, b)) return [];
   if (isObject(a) && isObject(b)) {
     return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((name) =>
       differences(a[name], b[name], `${path}.${name}`),

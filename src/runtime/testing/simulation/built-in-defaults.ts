@@ -52,7 +52,7 @@ export const builtInDefaults: Readonly<Record<string, RecordedStruct>> = {
   }),
   'apps.v1.RollingUpdateStatefulSetStrategy': struct('', 'partition', '', 'maxUnavailable', { partition: 0 }),
   'apps.v1.StatefulSet': struct('apiVersion kind', '', '', 'metadata spec status', { status: {} }),
-  'apps.v1.StatefulSetOrdinals': struct('', 'start', '', ''),
+  'apps.v1.StatefulSetOrdinals': struct('', 'start', '', '', { start: 0 }),
   'apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy': struct('whenDeleted whenScaled', '', '', '', {
     whenDeleted: 'Retain',
     whenScaled: 'Retain',

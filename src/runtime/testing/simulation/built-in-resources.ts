@@ -417,6 +417,7 @@ const rules: Readonly<Record<string, Rules>> = {
   '/v1/services': {
     struct: 'core.v1.Service',
     hasStatus: true,
+    names: dnsLabel,
     prepare: (service, object) => {
       service.spec = allocateService(specOf(object), object.metadata.uid ?? '');
     },
@@ -475,9 +476,8 @@ class BuiltInStrategy implements Strategy {
   }
 
   create(object: StoredObject): StoredObject {
-    const { prepare, generationOf, names = dnsSubdomain } = this.#rules;
-    const { status: _, ...content } = object;
-    const draft: Draft = this.decode(content as StoredObject);
+    const { struct, prepare, generationOf, names = dnsSubdomain } = this.#rules;
+    const draft: Draft = { ...object, ...(this.hasStatus && { status: decoder.decode({}, `${struct}Status`) }) };
     prepare?.(draft, object);
     const created = draft as StoredObject;
     const { metadata } = created;
@@ -515,12 +515,14 @@ class BuiltInStrategy implements Strategy {
     const { spec: _, ...rest } = object;
     const { ownerReferences, labels, ...metadata } = object.metadata;
     const isOf = (name: string): boolean => this.#rules.struct === name;
+    const qosClass = isOf('core.v1.Pod') ? getMember(old.status, 'qosClass') : undefined;
     const kept = isOf('core.v1.Pod') ? old.metadata.ownerReferences : ownerReferences;
     const keptLabels = isOf('apps.v1.Deployment') ? old.metadata.labels : labels;
     return {
       ...rest,
       metadata: { ...metadata, ...(kept && { ownerReferences: kept }), ...(keptLabels && { labels: keptLabels }) },
       ...(old.spec !== undefined && { spec: old.spec }),
+      ...(qosClass !== undefined && { status: { qosClass, ...Object(object.status) } }),
     };
   }
 
