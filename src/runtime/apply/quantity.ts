@@ -27,7 +27,7 @@ const maxLength = 64;
  * Converts a quantity to billionths, the API server's precision, and rounds away from zero as it does
  * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity, and for one of more than 64 characters.
  */
-function parseNanos(quantity: string): bigint | undefined {
+export function parseNanos(quantity: string): bigint | undefined {
   if (quantity.length > maxLength) return undefined;
   const [match, sign, whole = '', fraction = '', exponent, suffix = ''] = pattern.exec(quantity) ?? [];
   if (match === undefined || whole + fraction === '') return undefined;
