@@ -26,7 +26,12 @@ function builtInSchema({ group, version, kind }: Kind): Schema {
 
 function customSchema(kind: CustomKind): Schema {
   const [version] = customResourceDefinition(kind).spec?.versions ?? [];
-  const schema = convert(version?.schema?.openAPIV3Schema);
+  return schemaOfDefinition(version?.schema?.openAPIV3Schema);
+}
+
+/** Returns the merge schema of a version of a CustomResourceDefinition, from its `openAPIV3Schema`. */
+export function schemaOfDefinition(openAPIV3Schema: unknown): Schema {
+  const schema = convert(openAPIV3Schema);
   return schema.type === 'struct' ? { ...schema, fields: { ...schema.fields, metadata } } : schema;
 }
 

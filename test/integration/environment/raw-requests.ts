@@ -38,14 +38,15 @@ export class RawRequests implements Disposable {
   }
 
   async send(
-    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
     json?: string,
     patchType = 'application/merge-patch+json',
+    accept = method === 'GET' ? 'application/json' : onlyMetadata,
   ): Promise<RawResponse> {
     const { promise, resolve, reject } = Promise.withResolvers<RawResponse>();
     const headers = {
-      accept: method === 'GET' ? 'application/json' : onlyMetadata,
+      accept,
       'content-type': method === 'PATCH' ? patchType : 'application/json',
     };
     const sent = request(new URL(path, this.#server), { agent: this.#agent, method, headers }, (response) => {
