@@ -38,7 +38,8 @@ export const customResetFields = (subresource: 'status' | undefined): FieldsV1 =
  * Merges an applied configuration into the stored object, and removes what its manager has applied before, does not apply any more, and
  * nobody else owns. The result has no defaults yet.
  *
- * A removal that empties an object or a list leaves null, which decoding drops or refuses.
+ * The result can have nulls, which decoding drops or refuses: where a removal has emptied an object or a list, and where Go's JSON of a new
+ * object has them (`spec.selector` of a Deployment).
  *
  * @param write.live the stored object, undefined if there is none
  * @throws {@link RefusedError} Conflict, if another manager owns a field that would change and `force` is false
@@ -217,27 +218,20 @@ function conflictsWith(key: string, fields: Fields): readonly Conflict[] {
 }
 
 function conflictError(conflicts: readonly Conflict[]): RefusedError {
-  const byManager = Map.groupBy(conflicts, ({ manager }) => manager);
-  const lines = [...byManager].flatMap(([manager, all]) => [
+  const lines = [...Map.groupBy(conflicts, ({ manager }) => manager)].flatMap(([manager, all]) => [
     `conflicts with ${manager}:`,
     ...all.map(({ path }) => `- ${path}`),
   ]);
   const [first] = conflicts;
-  const message =
+  const which =
     conflicts.length === 1
       ? `1 conflict: conflict with ${first?.manager}: ${first?.path}`
       : `${conflicts.length} conflicts: ${lines.join('\n')}`;
-  const causes = conflicts.map(({ manager, path }) => ({
-    reason: 'FieldManagerConflict',
-    message: `conflict with ${manager}`,
-    field: path,
-  }));
-  return new RefusedError({
-    code: 409,
-    reason: 'Conflict',
-    message: `Apply failed with ${message}`,
-    details: { causes },
+  const causes = conflicts.map(({ manager, path: field }) => {
+    return { reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field };
   });
+  const message = `Apply failed with ${which}`;
+  return new RefusedError({ code: 409, reason: 'Conflict', message, details: { causes } });
 }
 
 const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
@@ -271,22 +265,14 @@ function formatFields({ isMember, below }: Fields): FieldsV1 {
   return formatted;
 }
 
+const serverFields =
+  'name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion';
+
 /** Nobody owns these (managedfields/internal/stripmeta.go). */
 const neverOwned = parseFields({
   'f:apiVersion': {},
   'f:kind': {},
-  'f:metadata': {
-    '.': {},
-    'f:name': {},
-    'f:namespace': {},
-    'f:creationTimestamp': {},
-    'f:selfLink': {},
-    'f:uid': {},
-    'f:clusterName': {},
-    'f:generation': {},
-    'f:managedFields': {},
-    'f:resourceVersion': {},
-  },
+  'f:metadata': { '.': {}, ...Object.fromEntries(serverFields.split(' ').map((name) => [`f:${name}`, {}])) },
 });
 
 function combine(a: Fields, b: Fields, isKept: (isInA: boolean, isInB: boolean) => boolean): Fields {
