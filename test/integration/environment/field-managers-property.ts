@@ -52,7 +52,7 @@ export async function compareHistories(
           counts[result] = (counts[result] ?? 0) + 1;
         }
       }),
-      { seed, numRuns: histories, endOnFailure: process.env.END === '1' },
+      { seed, numRuns: histories },
     );
   } finally {
     await transport.close();
@@ -284,7 +284,7 @@ const deployments: Subject = {
                   ),
                   ports: list(
                     fc
-                      .tuple(fc.constantFrom(80, 81), some({ protocol: fc.constantFrom('TCP', 'UDP'), name: letter }))
+                      .tuple(fc.constantFrom(80, 81), some({ protocol: fc.constant('UDP'), name: letter }))
                       .map(([containerPort, rest]): Json => ({ containerPort, ...rest })),
                     'containerPort',
                     'protocol',
@@ -489,10 +489,11 @@ class Run {
     this.#applied.set(key, { ...step, metadata, content, status });
     const merged = applyFields({ ...write, force: step.force });
     await this.#expectMerged(merged, stored, step, subresource);
-    return this.#expect(stored, {
-      ...stored,
-      metadata: { ...stored.metadata, managedFields: merged.metadata.managedFields } as never,
-    });
+    // An empty list or map in a custom object's metadata is a change, though it is never stored.
+    const { managedFields, labels, annotations, finalizers, ownerReferences } = merged.metadata;
+    const own = this.#subject === shapes ? { labels, annotations, finalizers, ownerReferences } : {};
+    const known = Object.entries({ ...own, managedFields }).filter(([, value]) => value !== undefined);
+    return this.#expect(stored, { ...stored, metadata: { ...stored.metadata, ...Object.fromEntries(known) } });
   }
 
   /** The server must store the merged object as it has stored its own, with the same defaults. */

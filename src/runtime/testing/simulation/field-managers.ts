@@ -2,7 +2,8 @@
  * Who owns which fields (`metadata.managedFields`), and how server-side apply merges, as in sigs.k8s.io/structured-merge-diff and
  * k8s.io/apimachinery/pkg/util/managedfields. Pure: no function changes its arguments, and the results share parts with them.
  *
- * The server calls {@link trackFields} or {@link applyFields}, then its strategy, then {@link keepTimesIfUnchanged}.
+ * The server calls {@link trackFields} or {@link applyFields}, then its strategy, then {@link keepTimesIfUnchanged}. That comparison comes before
+ * anything drops empty lists and maps of the metadata: an apply of `labels: {}` to a custom object is a new version each time.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { fieldSchema, resolve } from '../../apply/difference.ts';
@@ -37,7 +38,8 @@ export const customResetFields = (subresource: 'status' | undefined): FieldsV1 =
  * Merges an applied configuration into the stored object, and removes what its manager has applied before, does not apply any more, and
  * nobody else owns. The result has no defaults yet.
  *
- * A removal that empties an object or a list leaves null, which decoding drops or refuses.
+ * The result can have nulls, which decoding drops or refuses: where a removal has emptied an object or a list, and where Go's JSON of a new
+ * object has them (`spec.selector` of a Deployment).
  *
  * @param write.live the stored object, undefined if there is none
  * @throws {@link RefusedError} Conflict, if another manager owns a field that would change and `force` is false
@@ -52,6 +54,9 @@ export function applyFields(
 ): StoredObject {
   const { live, applied, force, schema, timeIso } = write;
   if (applied.metadata.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil');
+  if (write.manager === 'kubectl' && live?.metadata.annotations?.[lastApplied] !== undefined) {
+    throw new NotSimulatedError(`an apply by kubectl of an object with the annotation ${lastApplied}`);
+  }
   const managers = readManagers(live?.metadata.managedFields, write.apiVersion);
   const before = live === undefined ? emptyObject(applied, schema) : withManagers(live, new Map());
   if (live !== undefined && managers.size === 0) {
@@ -63,7 +68,8 @@ export function applyFields(
   const own = withoutSubtrees(fieldsOf(applied, schema), parseFields(write.resetFields ?? {}));
   managers.set(key, { entry, time: last?.time, fields: own });
   const merged = merge(before, applied, schema);
-  const after = last === undefined ? merged : prune(merged, last.fields, managers.values(), schema);
+  const isDropping = last !== undefined && !isEmpty(difference(last.fields, own));
+  const after = isDropping ? prune(merged, last.fields, managers.values(), schema) : merged;
   const others = [...managers].filter(([other]) => other !== key);
   const changes = changesOf(before, after, write);
   const conflicts = others.flatMap(([other, { fields }]) => conflictsWith(other, intersection(fields, changes.set)));
@@ -71,7 +77,7 @@ export function applyFields(
   dropChanged(managers, key, changes);
   setFields(managers, key, {
     entry,
-    time: isDeepStrictEqual(before, after) ? last?.time : timeIso,
+    time: before === after || isDeepStrictEqual(before, after) ? last?.time : timeIso,
     fields: difference(own, neverOwned),
   });
   return withManagers(after as StoredObject, managers);
@@ -83,7 +89,8 @@ export function applyFields(
  *
  * @param write.before the stored object, undefined for a create
  * @param write.after the object with defaults, before its strategy prepares it: what the strategy sets belongs to nobody. An empty
- *   `managedFields`, or one empty entry, resets them; then updates are not tracked until the next apply.
+ *   `managedFields`, or one empty entry, resets them; then updates are not tracked until the next apply. (Decoding a custom object drops an
+ *   empty list, so only the empty entry resets its fields.)
  * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, fields of another API version, and more
  *   than ten managers of updates, which the API server would combine
  */
@@ -114,6 +121,9 @@ export function keepTimesIfUnchanged(before: StoredObject, after: StoredObject):
   const candidate = { ...after, metadata: { ...after.metadata, managedFields: old } };
   return isDeepStrictEqual(candidate, before) ? candidate : after;
 }
+
+/** kubectl's client-side apply sets it. For the manager `kubectl` the API server derives from it what is no conflict, and updates it. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /** Gives the changed fields to the manager of an update. */
 function track(managers: Managers, write: FieldWrite, before: StoredObject, after: StoredObject): void {
@@ -188,6 +198,7 @@ function setFields(managers: Managers, key: string, manager: Manager): void {
 /** Takes changed and removed fields from all managers but one. */
 function dropChanged(managers: Managers, except: string | undefined, { set, removed }: Changes): void {
   const lost = union(set, removed);
+  if (isEmpty(lost)) return;
   for (const [key, manager] of [...managers]) {
     if (key !== except) setFields(managers, key, { ...manager, fields: difference(manager.fields, lost) });
   }
@@ -207,34 +218,27 @@ function conflictsWith(key: string, fields: Fields): readonly Conflict[] {
 }
 
 function conflictError(conflicts: readonly Conflict[]): RefusedError {
-  const byManager = Map.groupBy(conflicts, ({ manager }) => manager);
-  const lines = [...byManager].flatMap(([manager, all]) => [
+  const lines = [...Map.groupBy(conflicts, ({ manager }) => manager)].flatMap(([manager, all]) => [
     `conflicts with ${manager}:`,
     ...all.map(({ path }) => `- ${path}`),
   ]);
   const [first] = conflicts;
-  const message =
+  const which =
     conflicts.length === 1
       ? `1 conflict: conflict with ${first?.manager}: ${first?.path}`
       : `${conflicts.length} conflicts: ${lines.join('\n')}`;
-  const causes = conflicts.map(({ manager, path }) => ({
-    reason: 'FieldManagerConflict',
-    message: `conflict with ${manager}`,
-    field: path,
-  }));
-  return new RefusedError({
-    code: 409,
-    reason: 'Conflict',
-    message: `Apply failed with ${message}`,
-    details: { causes },
+  const causes = conflicts.map(({ manager, path: field }) => {
+    return { reason: 'FieldManagerConflict', message: `conflict with ${manager}`, field };
   });
+  const message = `Apply failed with ${which}`;
+  return new RefusedError({ code: 409, reason: 'Conflict', message, details: { causes } });
 }
 
 const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
 
 // Sets of fields
 
-/** A set of fields as a tree. The steps are those of {@link FieldsV1}, without the dot. */
+/** A set of fields as a tree, which sets share parts of. The steps are those of {@link FieldsV1}, without the dot. */
 interface Fields {
   /** Whether the field itself is in the set, not only fields below it. */
   isMember: boolean;
@@ -245,45 +249,40 @@ const noFields = (): Fields => ({ isMember: false, below: new Map() });
 const isEmpty = ({ isMember, below }: Fields): boolean => !isMember && below.size === 0;
 
 function parseFields(fields: FieldsV1): Fields {
-  const below = Object.entries(fields).filter(([step]) => step !== '.');
-  const parsed = new Map(below.map(([step, nested]) => [step, parseNested(nested)]));
-  return { isMember: false, below: parsed };
-}
-
-function parseNested(fields: FieldsV1): Fields {
-  const { below } = parseFields(fields);
-  return { isMember: below.size === 0 || fields['.'] !== undefined, below };
+  const parsed = noFields();
+  for (const step of Object.keys(fields)) {
+    if (step === '.') continue;
+    const nested = parseFields(fields[step] ?? {});
+    nested.isMember = nested.below.size === 0 || fields[step]?.['.'] !== undefined;
+    parsed.below.set(step, nested);
+  }
+  return parsed;
 }
 
 function formatFields({ isMember, below }: Fields): FieldsV1 {
-  const formatted = [...below].map(([step, nested]) => [step, formatFields(nested)] as const);
-  return Object.fromEntries(isMember && below.size > 0 ? [['.', {}], ...formatted] : formatted);
+  const formatted: Record<string, FieldsV1> = isMember && below.size > 0 ? { '.': {} } : {};
+  for (const [step, nested] of below) formatted[step] = formatFields(nested);
+  return formatted;
 }
+
+const serverFields =
+  'name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion';
 
 /** Nobody owns these (managedfields/internal/stripmeta.go). */
 const neverOwned = parseFields({
   'f:apiVersion': {},
   'f:kind': {},
-  'f:metadata': {
-    '.': {},
-    'f:name': {},
-    'f:namespace': {},
-    'f:creationTimestamp': {},
-    'f:selfLink': {},
-    'f:uid': {},
-    'f:clusterName': {},
-    'f:generation': {},
-    'f:managedFields': {},
-    'f:resourceVersion': {},
-  },
+  'f:metadata': { '.': {}, ...Object.fromEntries(serverFields.split(' ').map((name) => [`f:${name}`, {}])) },
 });
 
-function combine(a: Fields | undefined, b: Fields | undefined, isKept: (a: boolean, b: boolean) => boolean): Fields {
-  const result = { isMember: isKept(a?.isMember ?? false, b?.isMember ?? false), below: new Map<string, Fields>() };
-  for (const step of new Set([...(a?.below.keys() ?? []), ...(b?.below.keys() ?? [])])) {
-    const nested = combine(a?.below.get(step), b?.below.get(step), isKept);
-    if (!isEmpty(nested)) result.below.set(step, nested);
+function combine(a: Fields, b: Fields, isKept: (isInA: boolean, isInB: boolean) => boolean): Fields {
+  const result = { isMember: isKept(a.isMember, b.isMember), below: new Map<string, Fields>() };
+  for (const [step, nested] of a.below) {
+    const other = b.below.get(step);
+    const kept = other !== undefined ? combine(nested, other, isKept) : isKept(true, false) ? nested : undefined;
+    if (kept !== undefined && !isEmpty(kept)) result.below.set(step, kept);
   }
+  if (isKept(false, true)) for (const [step, nested] of b.below) if (!a.below.has(step)) result.below.set(step, nested);
   return result;
 }
 
@@ -365,13 +364,13 @@ function partsOf(value: unknown, schema: Schema): Parts | undefined {
 }
 
 function membersOf(object: JsonObject, schema: Schema): Parts {
-  const members = Object.entries(object).filter(([, value]) => value !== undefined);
-  return new Map(
-    members.map(([name, value]) => [
-      `f:${name}`,
-      { value, schema: schemaOfStep(schema, `f:${name}`), isDeclared: isDeclared(schema, name) },
-    ]),
-  );
+  const members = new Map<string, Part>();
+  for (const name of Object.keys(object)) {
+    const value = object[name];
+    if (value === undefined) continue;
+    members.set(`f:${name}`, { value, schema: schemaOfMember(schema, name), isDeclared: isDeclared(schema, name) });
+  }
+  return members;
 }
 
 function itemsOf(list: readonly unknown[], merge: 'set' | readonly ListKey[], schema: Schema): Parts {
@@ -395,21 +394,18 @@ function stepOfItem(item: unknown, merge: 'set' | readonly ListKey[]): string {
 }
 
 /** Go's JSON escapes what could end a script in HTML. */
-const goJson = (value: unknown): string =>
-  JSON.stringify(value).replace(
-    /[<>&\u2028\u2029]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+function goJson(value: unknown): string {
+  const escaped = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, escaped);
+}
 
 /** True for a field that the kind's schema names. Of the built-in structs the tables omit scalars. */
 const isDeclared = (schema: Schema, name: string): boolean =>
   schema.type === 'struct' && (Object.hasOwn(schema.fields, name) || schema.others.type !== 'schemaless');
 
-function schemaOfStep(schema: Schema, step: string): Schema {
-  const resolved = resolve(schema);
-  if (resolved.type === 'struct') return fieldSchema(resolved, step.slice(2));
-  if (resolved.type === 'map') return resolved.values;
-  return resolved.type === 'list' ? resolved.items : granular;
+function schemaOfMember(schema: Schema, name: string): Schema {
+  if (schema.type === 'struct') return fieldSchema(schema, name);
+  return schema.type === 'map' ? schema.values : granular;
 }
 
 /** Returns the object of a kind that has no field yet, as Go creates it. */
@@ -475,16 +471,22 @@ function addChanges(before: unknown, after: unknown, schema: Schema, path: strin
   }
 }
 
-/** Returns the stored value with the applied one merged in. Nothing is removed. */
+/** Returns the stored value with the applied one merged in, the stored one itself if they are equal. Nothing is removed. */
 function merge(live: unknown, applied: unknown, schema: Schema): unknown {
-  if (applied === undefined) return live;
+  if (live === applied) return live;
   const own = partsOf(applied, schema);
-  if (live === undefined || own === undefined) return applied;
-  const old = partsOf(live, schema);
-  if (old === undefined || (own.size === 0 && old.size === 0)) return applied;
-  if (Array.isArray(live) || Array.isArray(applied)) return mergeItems(old, own);
-  const merged = [...own].map(([step, part]) => [step.slice(2), merge(old.get(step)?.value, part.value, part.schema)]);
-  return { ...(live as object), ...Object.fromEntries(merged) };
+  const old = live === undefined || own === undefined ? undefined : partsOf(live, schema);
+  if (own === undefined || old === undefined || (own.size === 0 && old.size === 0)) {
+    return isDeepStrictEqual(live, applied) ? live : applied;
+  }
+  if (Array.isArray(live) || Array.isArray(applied)) {
+    const items = mergeItems(old, own);
+    const isSame = Array.isArray(live) && items.length === live.length && items.every((item, at) => item === live[at]);
+    return isSame ? live : items;
+  }
+  const merged = [...own].map(([step, part]) => [step, merge(old.get(step)?.value, part.value, part.schema)] as const);
+  if (merged.every(([step, value]) => value === old.get(step)?.value)) return live;
+  return { ...(live as object), ...Object.fromEntries(merged.map(([step, value]) => [step.slice(2), value])) };
 }
 
 /** The applied items are in their order; each other item stays behind the item that it followed, as far as their order allows. */
@@ -523,7 +525,10 @@ function prune(merged: unknown, last: Fields, managers: Iterable<Manager>, schem
 function withDeclaredParents({ isMember, below }: Fields, schema: Schema): Fields {
   const resolved = resolve(schema);
   const nested = [...below].map(([step, fields]) => {
-    const added = withDeclaredParents(fields, schemaOfStep(resolved, step));
+    const added = withDeclaredParents(
+      fields,
+      resolved.type === 'list' ? resolved.items : schemaOfMember(resolved, step.slice(2)),
+    );
     if (step.startsWith('f:') && isDeclared(resolved, step.slice(2))) added.isMember = true;
     return [step, added] as const;
   });
