@@ -6,6 +6,7 @@ import type { Kind } from '../../kind/index.ts';
 import type { CustomResourceDefinitionManifest } from '../api-server.ts';
 import { type CompiledRule, RuleCompiler, type ValidationRule } from './cel.ts';
 import { type FieldError, fieldError, fieldValueError, invalid, printNumber, quote, toGoJson } from './field-error.ts';
+import { customResetFields } from './field-managers.ts';
 import { NotSimulatedError, type StoredMetadata, type StoredObject, type Strategy } from './strategy.ts';
 
 type Bound = `${'min' | 'max'}${'imum' | 'Length' | 'Items' | 'Properties'}`;
@@ -149,6 +150,8 @@ export function customStrategy(kind: Kind, definition: CustomResourceDefinitionM
     kind,
     schema: schemaOfDefinition(schema),
     hasStatus,
+    requiresVersion: true,
+    ...(hasStatus && { resetFields: customResetFields }),
     decode: (object) => {
       const { apiVersion, kind: name, metadata, ...rest } = object;
       return { apiVersion, kind: name, metadata, ...(decoded(rest, root) as JsonObject) };

@@ -36,7 +36,9 @@ export interface SimulatedResponse {
 }
 
 /** Of all kinds that the server serves without a CustomResourceDefinition. */
-const builtInStrategies = Object.values(builtInKinds).map(builtInStrategy).filter((strategy) => strategy !== undefined);
+const builtInStrategies = Object.values(builtInKinds)
+  .map(builtInStrategy)
+  .filter((strategy) => strategy !== undefined);
 
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
@@ -70,7 +72,9 @@ export class SimulatedApiServer {
 
   constructor({ kinds = [], refuse = () => undefined }: SimulatedApiServerOptions = {}) {
     const custom = kinds.map((kind) => customStrategy(kind, customResourceDefinition(kind)));
-    this.#strategies = new Map([...builtInStrategies, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]));
+    this.#strategies = new Map(
+      [...builtInStrategies, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]),
+    );
     this.#refuse = refuse;
     for (const name of ['default', 'kube-system']) this.#storeNamespace(name);
   }
@@ -222,6 +226,7 @@ export class SimulatedApiServer {
       throw new RefusedError({ code: 400, reason: 'BadRequest', message: 'metadata.managedFields must be nil' });
     }
     if (old !== undefined) requirePreconditions(kind, old, { resourceVersion: applied.metadata.resourceVersion });
+    requireDeclared(strategy, applied);
     const force = query.get('force') === 'true';
     const merged = applyFields({ ...fieldWriteOf(request, strategy), live: old, applied, force });
     const decoded = strategy.decode(merged);
@@ -315,7 +320,7 @@ export class SimulatedApiServer {
   #body(request: ResourceRequest, strategy: Strategy): StoredObject {
     const given = this.#readBody(request);
     const decoded = strategy.decode(given);
-    if (request.query.get('fieldValidation') === 'Strict' && lacksMember(decoded, given))
+    if (request.query.get('fieldValidation') === 'Strict' && droppedMember(decoded, given) !== undefined)
       throw new NotSimulatedError('the simulated API server does not know the message for an unknown field');
     return decoded;
   }
@@ -370,6 +375,20 @@ export class SimulatedApiServer {
   #generatedName(prefix: string): string {
     return `${prefix}${String(this.#created + 1).padStart(5, '0')}`;
   }
+}
+
+/** @throws {@link RefusedError} if an applied configuration has a field that the kind does not have. */
+function requireDeclared(strategy: Strategy, applied: StoredObject): void {
+  const field = droppedMember(strategy.decode(applied), applied);
+  if (field === undefined) return;
+  if (field.includes('['))
+    throw new NotSimulatedError(
+      `the simulated API server does not know how an unknown field in a list is reported: ${field}`,
+    );
+  const { apiVersion, kind, metadata } = applied;
+  const object = [metadata.namespace, metadata.name].filter(Boolean).join('/');
+  const why = `failed to create typed patch object (${object}; ${apiVersion}, Kind=${kind})`;
+  throw new RefusedError({ code: 500, message: `${why}: ${field}: field not declared in schema` });
 }
 
 interface PageStart {
@@ -457,14 +476,20 @@ function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<Sto
   };
 }
 
-function lacksMember(decoded: unknown, given: unknown): boolean {
-  if (Array.isArray(given))
-    return given.some((item, index) => lacksMember(Array.isArray(decoded) ? decoded[index] : undefined, item));
-  if (!isObject(given)) return false;
-  return Object.entries(given).some(
-    ([name, value]) =>
-      !isObject(decoded) || (value !== null && !(name in decoded)) || lacksMember(decoded[name], value),
-  );
+/** The path of the first member that decoding has dropped: `.spec.unknown`. */
+function droppedMember(decoded: unknown, given: unknown, path = ''): string | undefined {
+  if (Array.isArray(given)) {
+    const items = Array.isArray(decoded) ? decoded : [];
+    return given.map((item, index) => droppedMember(items[index], item, `${path}[${index}]`)).find(Boolean);
+  }
+  if (!isObject(given)) return undefined;
+  for (const [name, value] of Object.entries(given)) {
+    const member = isObject(decoded) ? decoded[name] : undefined;
+    if (member === undefined && value !== null) return `${path}.${name}`;
+    const dropped = droppedMember(member, value, `${path}.${name}`);
+    if (dropped !== undefined) return dropped;
+  }
+  return undefined;
 }
 
 function requirePreconditions(kind: Kind, object: StoredObject, { uid, resourceVersion }: Preconditions): void {
