@@ -10,7 +10,7 @@ import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
 import { type ControllerName, controllerNames, type KindSettings, kindEntries } from './kinds.ts';
 import { cache, type DefinedController } from './runtime/controller/index.ts';
 import type { CustomKind, KubeObject, Operator } from './runtime/index.ts';
-import { PersistentVolumeClaim, Pod } from './runtime/kinds/index.ts';
+import { CronJob, PersistentVolumeClaim, Pod } from './runtime/kinds/index.ts';
 
 export { controllerDisabled } from './kinds/shared/disabled-controller.ts';
 
@@ -29,7 +29,7 @@ function operatorController(name: ControllerName): OperatorController {
   return {
     ...{ kind, children, reasons, permissions, finalizer },
     add: (operator, config) => {
-      define(config).add(operator, { ...sharedOptions(config), caches });
+      define(config).add(operator, { ...sharedOptions(config), caches: cachesFor(config) });
     },
   };
 }
@@ -64,6 +64,12 @@ export const caches = [
     .filter((child) => child !== Pod)
     .map((child) => cache<KubeObject>(child, { transform: keepChildrenOf(...kinds) })),
 ];
+
+/** An Echo only asks whether a CronJob has its name. An older role, which lacks the right to list CronJobs, must not stop the operator. */
+function cachesFor({ controllers: enabled }: Config): typeof caches {
+  if (enabled.includes('scheduledEcho')) return caches;
+  return caches.map((each) => (each.kind === CronJob ? cache(CronJob, { ...each.options, optional: true }) : each));
+}
 
 // Function declarations: the definitions above call them while this module is loaded.
 function settingsOf(config: Config): KindSettings {

@@ -134,6 +134,12 @@ describe.each(helmNames)('values, by %s', (name) => {
     for (const named of both) expect(said).toContain(named);
   });
 
+  it('rejects another name of the Lease, for which an upgrade would wait for ever', async () => {
+    const said = await refusal({ extraEnv: [{ name: 'HA_LEASE_LOCK_NAME', value: 'mine' }] });
+    expect(said).toContain('extraEnv has HA_LEASE_LOCK_NAME');
+    expect(said).toContain('fullnameOverride');
+  });
+
   it('rejects each label by which pods are found among those of the pods of the objects', async () => {
     for (const label of reservedSettingsLabels) {
       const said = await refusal({ childPods: { labels: { team: 'a', [label]: 'stolen' } } });

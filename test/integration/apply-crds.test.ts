@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
@@ -148,6 +150,47 @@ test("the tutorials' manifests that their definitions have stored stay as they a
   } finally {
     await operator.stop();
   }
+});
+
+/** Writes the definition as Kubernetes before 1.22 has stored it: without a schema. No API serves that version any more. */
+async function storeAsBeta({ metadata, spec }: Manifest<CustomResourceDefinition>): Promise<void> {
+  const { group, names, scope, versions } = spec;
+  const stored = versions.map(({ name }) => ({ name, served: true, storage: true }));
+  const lastTransitionTime = '2020-01-01T00:00:00Z';
+  const conditions = ['NamesAccepted', 'Established'].map((type) => ({ type, status: 'True', lastTransitionTime }));
+  const definition = {
+    apiVersion: 'apiextensions.k8s.io/v1beta1',
+    kind: 'CustomResourceDefinition',
+    metadata: { ...metadata, uid: randomUUID(), generation: 1, creationTimestamp: lastTransitionTime },
+    spec: { group, names, scope, versions: stored, preserveUnknownFields: true, conversion: { strategy: 'None' } },
+    status: { conditions, acceptedNames: names, storedVersions: stored.map(({ name }) => name) },
+  };
+  const key = `/registry/apiextensions.k8s.io/customresourcedefinitions/${metadata.name}`;
+  const encode = (text: string): string => Buffer.from(text).toString('base64');
+  const body = JSON.stringify({ key: encode(key), value: encode(JSON.stringify(definition)) });
+  const response = await fetch(`${server.etcdUrl}/v3/kv/put`, { method: 'POST', body });
+  expect(response.status).toBe(200);
+}
+
+test("apply-crds replaces a definition of an API version that is gone, as BookStore's original is, and its schema counts", async () => {
+  const { name } = customResourceDefinition(BookStore).metadata;
+  const installed = () => cluster.client.get(CustomResourceDefinition, { name });
+  await cluster.client.deleteCollection(CustomResourceDefinition, {});
+  await eventually('the definition is gone', () => cluster.isGone(installed));
+  await storeAsBeta(originalCrds.find(({ metadata }) => metadata.name === name)!);
+  expect((await installed()).spec.preserveUnknownFields).toBe(true);
+  const applied = await applyCrds();
+  expect([applied.exitCode, applied.stderr]).toEqual([0, '']);
+  await eventually('the schema is structural', async () => {
+    const { spec, status } = await installed();
+    const isStructural = status?.conditions?.every(
+      ({ type, status: is }) => type !== 'NonStructuralSchema' || is === 'False',
+    );
+    return spec.preserveUnknownFields === undefined && isStructural;
+  });
+  const { resourceVersion } = (await installed()).metadata;
+  expect((await applyCrds()).exitCode).toBe(0);
+  expect((await installed()).metadata.resourceVersion).toBe(resourceVersion);
 });
 
 test('apply-crds creates missing definitions and ends when the API server serves them', async () => {

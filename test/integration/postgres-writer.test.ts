@@ -371,6 +371,20 @@ describe('a table that cannot be written to is named in the status and checked a
     expect(told.note).toContain('the role lacks');
   });
 
+  test('a table without permission to write, from which a deletion deletes a row that another operator has written', async () => {
+    await world.createTable('inherited');
+    await world.database.query('REVOKE INSERT, UPDATE ON inherited FROM writer');
+    const key = world.newKey('inherited');
+    await world.database.query(`INSERT INTO inherited VALUES (${literal(idOf(key))}, 'Jane', 21, 'Peru')`);
+    await world.apply(key, { ...jane, table: 'inherited' });
+    const refused = await world.withReason(key, 'PermissionDenied');
+    expect(messageOf(refused)).toBe('the table inherited: the role lacks INSERT, UPDATE on the table');
+    expect(refused.status?.tables).toBeUndefined();
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.rows('inherited')).toEqual([]);
+  });
+
   test.each([
     ['its columns', 'SELECT (id, name, age, country), INSERT (id, name, age, country), UPDATE (name, age, country)'],
     ['the whole table', 'SELECT, INSERT, UPDATE'],
@@ -591,6 +605,14 @@ test('with a list of permitted tables, the operator writes only to them', async 
       expect(refused.status?.tables).toBeUndefined();
     }
     expect(await world.rows('teachers', key)).toEqual([]);
+    // Not the listed one, by the case of its letters.
+    await world.database.query('CREATE TABLE IF NOT EXISTS "Students" (id text)');
+    await world.apply(key, { ...jane, table: 'Students' });
+    await eventually('the table is refused', async () => {
+      const { status } = await world.client.get(PostgresWriter, key);
+      const message = 'the operator may not write to the table public.Students (PSQL_TABLES)';
+      return findCondition(status?.conditions, 'Ready')?.message === message;
+    });
     await world.apply(key, { ...jane, table: 'planned' });
     await world.withReason(key, 'TableMissing');
     await world.apply(key, jane);

@@ -153,11 +153,11 @@ async function completeBesideSidecar(job: ObjectKey, agoMs: number): Promise<str
 describe('a sidecar that runs on after the message was printed', () => {
   const doesNotEnd = 'container echo has completed, but container proxy still runs, so the pod does not end';
 
-  test('is named by an Echo after some seconds, and the pod of the next message opts out of it', async () => {
+  test('is named by an Echo after a minute, and the pod of the next message opts out of it', async () => {
     const key = { namespace: await cluster.namespace(), name: 'meshed' };
     await cluster.client.apply(Echo, customManifest(key, { message: 'hello' }), { force: true });
     // The clock of this test is that of the operator: no event tells when the time has come.
-    const pod = await completeBesideSidecar(key, 8000);
+    const pod = await completeBesideSidecar(key, 58_000);
     const { message } = await withMessage(Echo, key, 'Ready', /proxy/);
     expect(message).toBe(`Job meshed has not completed: pod ${pod}: ${doesNotEnd}`);
     const podMetadata = {
@@ -180,7 +180,7 @@ describe('a sidecar that runs on after the message was printed', () => {
     await cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
     await withReason(cluster, ScheduledEcho, key, 'Scheduled');
     const job = await startScheduledJob(key);
-    const pod = await completeBesideSidecar(job, 60_000);
+    const pod = await completeBesideSidecar(job, 120_000);
     const { status, reason, message } = await withMessage(ScheduledEcho, key, 'Ready', /proxy/);
     expect({ status, reason, message }).toEqual({
       status: 'False',

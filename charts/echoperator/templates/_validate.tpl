@@ -12,6 +12,11 @@
 {{- fail "controllers.postgresWriter.enabled requires postgresWriter.credentials.existingSecret, the Secret with the role's name and password." }}
 {{- end }}
 {{- end }}
+{{- range .Values.extraEnv }}
+{{- if eq .name "HA_LEASE_LOCK_NAME" }}
+{{- fail "extraEnv has HA_LEASE_LOCK_NAME, but the Roles, the alerts and an upgrade follow the chart's name of the Lease: new pods would wait until the old ones, which hold another Lease, have stopped. Remove it; fullnameOverride gives the Lease another name." }}
+{{- end }}
+{{- end }}
 {{- range $label := list "app" "version" "app.example.com/template-hash" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/managed-by" "batch.kubernetes.io/controller-uid" "batch.kubernetes.io/job-name" "controller-uid" "job-name" }}
 {{- if hasKey ($.Values.childPods.labels | default dict) $label }}
 {{- fail (printf "childPods.labels has %s=%s, but the operator or Kubernetes finds pods by this label: remove it." $label (get $.Values.childPods.labels $label)) }}

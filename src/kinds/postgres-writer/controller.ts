@@ -10,8 +10,8 @@ import { PostgresWriter, postgresWriterFinalizer } from './kind.ts';
 import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
 import { failureOutcome, hasWaitingWriter, postgresWriterReasons, type WriterOutcome } from './reasons.ts';
-import { type WriterMemory, WriterRow, type WriterState } from './row.ts';
-import { parseTableName, tableText } from './statements.ts';
+import { isAllowedTable, type WriterMemory, WriterRow, type WriterState } from './row.ts';
+import { parseTableName, type Table, tableText } from './statements.ts';
 import { Tables, type Written } from './tables.ts';
 
 export type { DatabaseSettings } from './pool.ts';
@@ -70,7 +70,8 @@ export function postgresWriterController(options: PostgresWriterOptions) {
       outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(store) });
       connectionMetrics(registry, database, settings.poolSize);
       const inFlight = new InFlightCount();
-      const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
+      const isAllowed = (table: Table): boolean => isAllowedTable(table, shared.allowedTables);
+      const tables = new Tables({ database: statementMetrics(registry, database), inFlight, isAllowed });
       return { tables, inFlight, [Symbol.asyncDispose]: () => database.close() };
     },
     // A statement waits for the rows of the other reconciles in flight, those that only write the finalizer or the status included.
@@ -122,8 +123,8 @@ export function postgresWriterController(options: PostgresWriterOptions) {
 }
 
 /**
- * The tables of a PostgresWriter whose status names none. None if the role lacks a privilege: then this operator has written no row, and
- * cannot look for one of another.
+ * The tables of a PostgresWriter whose status names none. None if the role lacks a privilege that a deletion needs: then this operator has
+ * written no row, and cannot look for one of another.
  */
 async function unrecordedTables(
   row: WriterRow,

@@ -58,13 +58,13 @@ export class WriterRow {
     this.#options = options;
   }
 
-  /** The table of the spec. @throws InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}. */
-  async findTable(): Promise<Table> {
+  /** The table of the spec. @param use what for. @throws InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}. */
+  async findTable(use: 'write' | 'delete' = 'write'): Promise<Table> {
     const { writer, state, allowedTables } = this.#options;
     const name = parseTableName(writer.spec.table);
     // Before the catalogue: its reasons would tell which other tables the database has.
     if (allowedTables !== undefined && !allowedTables.some((allowed) => mayName(name, allowed))) throw notAllowed(name);
-    return this.#allowed(await state.tables.find(name));
+    return this.#allowed(await state.tables.find(name, use));
   }
 
   upsert(table: Table): Promise<Written> {
@@ -110,7 +110,7 @@ export class WriterRow {
   async unrecordedTables(): Promise<readonly string[]> {
     if (missingField(PostgresWriter, this.#options.writer) !== undefined) return [];
     try {
-      return [tableText(await this.findTable())];
+      return [tableText(await this.findTable('delete'))];
     } catch (error) {
       if (excludesRow(error)) return [];
       throw error;
@@ -155,10 +155,15 @@ export class WriterRow {
   /** @throws TableNotAllowedError */
   #allowed(table: Table): Table {
     const { allowedTables } = this.#options;
-    const text = tableText(table);
-    if (allowedTables === undefined || allowedTables.some((allowed) => tableText(allowed) === text)) return table;
+    if (isAllowedTable(table, allowedTables)) return table;
     throw notAllowed(table);
   }
+}
+
+/** @param allowedTables Default: all. */
+export function isAllowedTable(table: Table, allowedTables: readonly Table[] | undefined): boolean {
+  const text = tableText(table);
+  return allowedTables === undefined || allowedTables.some((allowed) => tableText(allowed) === text);
 }
 
 const notAllowed = (table: TableName): TableNotAllowedError =>

@@ -33,10 +33,17 @@ interface KnownName {
   usedAtMs: number;
 }
 
+/** What a table is needed for. A deletion needs fewer privileges. */
+type Use = 'write' | 'delete';
+
+/** The privileges without which a row can neither be found nor deleted. */
+const neededToDelete: ReadonlySet<string> = new Set(['SELECT', 'DELETE', 'USAGE']);
+
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
   readonly #inFlight: InFlightCount;
+  readonly #isAllowed: (table: Table) => boolean;
   readonly #known = new Map<string, KnownName>();
   readonly #rows = new Map<string, Rows>();
   #forgotAtMs = 0;
@@ -44,22 +51,25 @@ export class Tables {
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
     readonly inFlight: InFlightCount;
+    /** Whether the operator may write to a table. {@link find} reports nothing about another one. Default: to all. */
+    readonly isAllowed?: ((table: Table) => boolean) | undefined;
   }) {
     this.#database = options.database;
     this.#inFlight = options.inFlight;
+    this.#isAllowed = options.isAllowed ?? (() => true);
   }
 
   /**
-   * Finds the table of a name in the catalogue, without a statement on the table itself.
+   * Finds the table of a name in the catalogue, without a statement on the table itself. It may be one that is not allowed.
    *
-   * @throws OutsideDownError if the table does not exist or lacks a column, if the role lacks a privilege on it, or if the database cannot
-   *   be used.
+   * @throws OutsideDownError if the table does not exist, if it is allowed but lacks a column or the role lacks a privilege that the use
+   *   needs, or if the database cannot be used.
    */
-  find(name: TableName): Promise<Table> {
-    const known = this.#knownName(name);
+  find(name: TableName, use: Use = 'write'): Promise<Table> {
+    const known = this.#knownName(name, use);
     if (known.table === undefined || performance.now() >= known.untilMs) {
       known.untilMs = performance.now() + knownForMs;
-      const table = known.circuit.call(() => this.#queryCatalogue(name));
+      const table = known.circuit.call(() => this.#queryCatalogue(name, use));
       known.table = table;
       table.catch(() => {
         // Let the next call ask the circuit.
@@ -78,12 +88,13 @@ export class Tables {
     return rows;
   }
 
-  #knownName(name: TableName): KnownName {
-    const key = tableText(name);
+  #knownName(name: TableName, use: Use): KnownName {
+    const text = tableText(name);
+    const key = `${use} ${text}`;
     const nowMs = performance.now();
     this.#forget(nowMs);
     const known = this.#known.get(key) ?? {
-      circuit: tableCircuit(key),
+      circuit: tableCircuit(text),
       table: undefined,
       untilMs: 0,
       usedAtMs: 0,
@@ -102,16 +113,20 @@ export class Tables {
     }
   }
 
-  async #queryCatalogue(name: TableName): Promise<Table> {
+  async #queryCatalogue(name: TableName, use: Use): Promise<Table> {
     const [found] = await this.#database.query<FoundTable>(findTable(name));
     if (found === undefined) throw new UnfitTableError('TableMissing', 'the database has no such table');
+    const table = { schema: found.schema, name: found.name };
+    // Letter case and the search_path may lead to another table than the allowed one. The caller refuses it.
+    if (!this.#isAllowed(table)) return table;
     const missing = rowColumns.filter((column) => !found.columns.includes(column));
     if (missing.length > 0) {
       throw new UnfitTableError('ColumnMissing', `the table has no column ${missing.join(', ')}`);
     }
-    // Also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, for ever.
-    if (found.lacks.length > 0) throw permissionDenied(found.lacks);
-    return { schema: found.schema, name: found.name };
+    // To write also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, for ever.
+    const lacks = use === 'write' ? found.lacks : found.lacks.filter((privilege) => neededToDelete.has(privilege));
+    if (lacks.length > 0) throw permissionDenied(lacks);
+    return table;
   }
 }
 

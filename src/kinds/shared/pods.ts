@@ -80,9 +80,9 @@ const terminationSlackMs = 60_000;
 
 /**
  * How long the other containers of a pod may run after one has ended, in milliseconds. A sidecar that notices the end needs some
- * seconds. The clock of the node wrote the time of the end.
+ * seconds. The clock of the node wrote the time of the end, and may be behind.
  */
-const sidecarSlackMs = 10_000;
+const sidecarSlackMs = 60_000;
 
 /** A pod that should end. */
 interface Overdue {

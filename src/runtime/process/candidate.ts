@@ -74,10 +74,13 @@ export class Candidate {
   readonly #transport: Transport;
   readonly #isWarm: boolean;
   readonly #scope: ScopeCheck | undefined;
+  /** Where {@link #scope} looks. */
+  readonly #leases: string;
   readonly #log: Logger;
   /** The last observed leader, which may be this process. */
   #leader: { readonly identity: string; readonly since: Date } | undefined;
-  #state: 'new' | 'contending' | 'leading' | 'stopping' = 'new';
+  /** `looking`: whether another operator works. */
+  #state: 'new' | 'looking' | 'contending' | 'leading' | 'stopping' = 'new';
 
   /** @throws RangeError for inconsistent timings. */
   constructor(options: LeaderElectionOptions, environment: CandidateEnvironment) {
@@ -89,6 +92,7 @@ export class Candidate {
     // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in client-go.
     this.#transport = new Transport(connection, { userAgent: `${userAgent}/leader-election`, observe });
     const client = new HttpClient(this.#transport, name);
+    this.#leases = options.scope?.lookIn === 'allNamespaces' ? 'all namespaces' : lease.namespace;
     this.#scope = options.scope && new ScopeCheck({ ...options.scope, client, lease, name, log });
     this.elector = new LeaderElector({
       client,
@@ -114,13 +118,14 @@ export class Candidate {
   /**
    * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed
    * ({@link LeaderElector.isLeaseAlive}) and, if it is a warm standby, its caches are ready. A leader is ready while its
-   * caches are.
+   * caches are, once it knows that no other operator works in the same namespaces.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
     if (this.#state === 'stopping') return { ready: false, waitingFor: [] };
     const conflict = this.#scope?.conflict;
     if (conflict !== undefined) return { ready: false, waitingFor: [], conflict };
+    if (this.#state === 'looking') return { ready: false, waitingFor: [], leases: this.#leases };
     if (this.#leader === undefined || !this.elector.isLeaseAlive)
       return { ready: false, waitingFor: [], lease: `${namespace}/${name}` };
     return this.#isWarm || this.#state === 'leading' ? manager.readiness() : { ready: true, waitingFor: [] };
@@ -134,7 +139,7 @@ export class Candidate {
    *   while reconciles may still run; the errors of the work.
    */
   async run(signal: AbortSignal, work: LeaderWork): Promise<void> {
-    this.#state = 'contending';
+    this.#state = this.#scope === undefined ? 'contending' : 'looking';
     const setStopping = () => {
       this.#state = 'stopping';
     };
@@ -143,6 +148,7 @@ export class Candidate {
     try {
       await this.#scope?.waitUntilFree(signal);
       if (signal.aborted) return;
+      this.#state = 'contending';
       await (this.#isWarm ? this.#runWarm(signal, work) : this.#runCold(signal, work));
     } catch (error) {
       if (error instanceof LeadershipLostError) {
@@ -193,6 +199,7 @@ export class Candidate {
   async #whileScopeIsFree(stop: AbortSignal, work: () => Promise<void>): Promise<void> {
     const scope = this.#scope;
     if (scope === undefined) return work();
+    if (this.#state === 'contending') this.#state = 'looking';
     await scope.requireFree(stop);
     if (stop.aborted) return;
     const ended = new AbortController();
@@ -207,6 +214,6 @@ export class Candidate {
   }
 
   #setLeading(): void {
-    if (this.#state === 'contending') this.#state = 'leading';
+    if (this.#state !== 'stopping') this.#state = 'leading';
   }
 }

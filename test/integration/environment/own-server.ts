@@ -8,12 +8,14 @@ export class OwnServer implements AsyncDisposable {
   readonly cluster: TestCluster;
   /** For the files of the test. */
   readonly folder: string;
+  readonly etcdUrl: string;
   readonly #resources: AsyncDisposableStack;
 
-  private constructor(resources: AsyncDisposableStack, cluster: TestCluster, folder: string) {
+  private constructor(resources: AsyncDisposableStack, cluster: TestCluster, folder: string, etcdUrl: string) {
     this.#resources = resources;
     this.cluster = cluster;
     this.folder = folder;
+    this.etcdUrl = etcdUrl;
   }
 
   static async start(options: ControlPlaneOptions = {}): Promise<OwnServer> {
@@ -24,7 +26,7 @@ export class OwnServer implements AsyncDisposable {
     resources.defer(stop);
     const cluster = await TestCluster.at(config.kubeconfigPath, auditLog);
     resources.defer(() => cluster.disconnect());
-    return new OwnServer(resources.move(), cluster, folder);
+    return new OwnServer(resources.move(), cluster, folder, config.etcdURL ?? '');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

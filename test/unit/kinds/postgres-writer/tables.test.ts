@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { InFlightCount } from '../../../../src/external/batch.ts';
 import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import type { FoundTable, Table } from '../../../../src/kinds/postgres-writer/statements.ts';
 import { Tables } from '../../../../src/kinds/postgres-writer/tables.ts';
 
 beforeEach(() => {
@@ -34,3 +35,38 @@ test('thousands of names that lead nowhere are looked up ever more seldom', asyn
   expect(queries - before).toBeGreaterThan(count / 2);
   expect(queries - before).toBeLessThanOrEqual(count * 2);
 });
+
+const students = { schema: 'public', name: 'students' };
+
+/** Tables of a database whose catalogue has `public.students`. */
+function tablesWith(found: Partial<FoundTable>, isAllowed?: (table: Table) => boolean): Tables {
+  const table = { ...students, columns: ['id', 'name', 'age', 'country'], lacks: [], ...found };
+  const query = async <R extends object>(): Promise<readonly R[]> => [table] as readonly object[] as readonly R[];
+  return new Tables({ database: { query }, inFlight: new InFlightCount(), isAllowed });
+}
+
+test.each([['INSERT'], ['UPDATE'], ['INSERT', 'UPDATE']])(
+  'a table without the permission to write (%s %s) is found for a deletion',
+  async (...lacks) => {
+    const tables = tablesWith({ lacks });
+    await expect(tables.find(students)).rejects.toThrow(`the role lacks ${lacks.join(', ')} on the table`);
+    expect(await tables.find(students, 'delete')).toEqual(students);
+  },
+);
+
+test.each([
+  ['SELECT', 'SELECT on the table'],
+  ['DELETE', 'DELETE on the table'],
+  ['USAGE', 'USAGE on its schema'],
+])('a table is not found for a deletion without %s', async (privilege, words) => {
+  const tables = tablesWith({ lacks: ['INSERT', privilege] });
+  await expect(tables.find(students, 'delete')).rejects.toThrow(`the role lacks ${words}`);
+});
+
+test.each<Partial<FoundTable>>([{ columns: ['id'] }, { lacks: ['INSERT'] }])(
+  'nothing is said about a table that is not allowed, of which %j',
+  async (found) => {
+    const isAllowed = ({ name }: Table): boolean => name === 'planned';
+    expect(await tablesWith(found, isAllowed).find(students)).toEqual(students);
+  },
+);

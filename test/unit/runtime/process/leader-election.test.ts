@@ -162,6 +162,7 @@ describe.each([false, true])('an operator with a scope (warm standby: %p)', (war
   test('waits while another one works, before it contends or lists anything', async () => {
     const { operator } = await start(warmStandby, { scope });
     const look = await server.next({ path: leasesPath });
+    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], leases: 'ns' });
     expect(look.query.get('labelSelector')).toBe('greeter/scope');
     look.list('5', [other]);
     await eventually('it says which', async () => operator.readiness().conflict === conflict);
@@ -182,7 +183,13 @@ describe.each([false, true])('an operator with a scope (warm standby: %p)', (war
     expect(claim.body).toMatchObject({ metadata: mark });
     claim.json(201, heldBy('me_1', '1'));
     (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '2'));
-    (await server.next({ path: leasesPath, method: 'GET' })).list('5', [other]);
+    const look = await server.next({ path: leasesPath, method: 'GET' });
+    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], leases: 'ns' });
+    expect(probeRoutes(operator)['/readyz']()).toEqual({
+      code: 503,
+      text: 'waiting for the list of leases in ns: another operator may work in the same namespaces\n',
+    });
+    look.list('5', [other]);
     const release = await server.next({ path: leasePath, method: 'PUT' });
     expect(release.body).toMatchObject({ spec: { holderIdentity: '' } });
     release.json(200, heldBy('', '3'));
