@@ -5,6 +5,7 @@ import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
 import { ApiError, type Client } from '../../../src/runtime/client/index.ts';
 import type { Kind, KubeObject, Manifest } from '../../../src/runtime/kind/index.ts';
 import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
+import { NotSimulatedError } from '../../../src/runtime/testing/simulation/strategy.ts';
 
 /** Which version or uid a request names: none, that of the object's last state, or that of its first one. */
 type Precondition = 'none' | 'last' | 'first';
@@ -115,7 +116,7 @@ const subjects: readonly Subject[] = [
 const name = fc.constantFrom('a', 'b');
 const kind = fc.nat(subjects.length - 1);
 const precondition = fc.constantFrom<Precondition>('none', 'none', 'last', 'first');
-const words = fc.option(fc.dictionary(fc.constantFrom('a', 'b.c/d'), fc.constantFrom('', 'x', 'y')), {
+const words = fc.option(fc.dictionary(fc.constantFrom('a', 'b.c/d'), fc.constantFrom('', 'x', 'y'), { minKeys: 1 }), {
   nil: undefined,
 });
 const content: fc.Arbitrary<Content> = fc.record({ labels: words, annotations: words, spec: fc.nat(9) });
@@ -198,6 +199,11 @@ export const randomRequests: fc.Arbitrary<readonly RandomRequest[]> = fc.array(r
 /** What a server has answered, without what differs between any two servers. */
 export type Answer = string;
 
+/** The simulated server does not know what the API server answers. */
+export const notSimulated: Answer = 'not simulated';
+
+export const isRefusal = (answer: Answer): boolean => 'code' in JSON.parse(answer);
+
 /** Sends random requests to a server, and records its answers. */
 export class RequestSender {
   readonly #client: Client;
@@ -217,9 +223,12 @@ export class RequestSender {
     try {
       return this.#canonical(await this.#result(request));
     } catch (error) {
+      if (error instanceof NotSimulatedError) return notSimulated;
       if (!(error instanceof ApiError)) throw error;
       const { code, reason, serverMessage, causes } = error;
-      return this.#canonical({ code, reason, message: serverMessage, causes });
+      // Of conflicts with several managers, the API server sorts only the message.
+      const inOrder = causes.toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
+      return this.#canonical({ code, reason, message: serverMessage, causes: inOrder });
     }
   }
 
@@ -245,7 +254,7 @@ export class RequestSender {
       const { selector, limit } = request;
       const options = { ...(selector && { labelSelector: selector }), ...(limit && { limit }) };
       const { items, metadata } = await client.list(kind, { namespace: this.#namespace, ...options });
-      return { items, hasMore: metadata.continue !== undefined };
+      return { items, hasMore: Boolean(metadata.continue) };
     }
     const key = { namespace: this.#namespace, name: request.name };
     const id = `${kind.kind} ${request.name}`;
@@ -324,12 +333,16 @@ export class RequestSender {
   #canonical(value: unknown): Answer {
     const text = JSON.stringify(value, (member, each) => {
       if (member === 'resourceVersion' || member === 'uid') return this.#mark(member, String(each));
-      if (member === 'managedFields' && Array.isArray(each)) return each.map(({ time: _, ...entry }) => sorted(entry));
+      if (member === 'managedFields' && Array.isArray(each)) return withoutTimes(each);
       return typeof each === 'object' && each !== null && !Array.isArray(each) ? sorted(each) : each;
     });
     return text
       .replaceAll(this.#namespace, '<namespace>')
       .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, '<time>')
+      .replaceAll(
+        /(in (?:the precondition|record) \()(\d+)(?=\))/g,
+        (_, before, version) => before + this.#mark('resourceVersion', version),
+      )
       .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, (uid) => this.#mark('uid', uid));
   }
 
@@ -343,3 +356,11 @@ export class RequestSender {
 
 const sorted = (object: object): object =>
   Object.fromEntries(Object.entries(object).sort(([one], [other]) => (one < other ? -1 : 1)));
+
+/** Entries are in the order of their times, and only one of the servers may have begun another second. */
+const withoutTimes = (entries: readonly Record<string, unknown>[]): readonly object[] => {
+  const nameOf = ({ manager, operation, subresource }: Record<string, unknown>) =>
+    `${manager} ${operation} ${subresource}`;
+  const inOrder = entries.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+  return inOrder.map(({ time: _, ...entry }) => sorted(entry));
+};

@@ -217,7 +217,10 @@ function conflictsWith(key: string, fields: Fields): readonly Conflict[] {
   return pathsIn(fields).map((path) => ({ manager: name + using, path }));
 }
 
-function conflictError(conflicts: readonly Conflict[]): RefusedError {
+function conflictError(unsorted: readonly Conflict[]): RefusedError {
+  const conflicts = unsorted.toSorted((one, other) =>
+    one.manager < other.manager ? -1 : one.manager > other.manager ? 1 : 0,
+  );
   const lines = [...Map.groupBy(conflicts, ({ manager }) => manager)].flatMap(([manager, all]) => [
     `conflicts with ${manager}:`,
     ...all.map(({ path }) => `- ${path}`),

@@ -66,12 +66,7 @@ export function readRequest(
   if (parts === undefined) throw notSimulated(request, 'this path');
   const { group, version, plural, namespace, name, subresource } = parts;
   const kind = kindAt(group, version, plural);
-  if (kind === undefined)
-    throw new RefusedError({
-      code: 404,
-      reason: 'NotFound',
-      message: 'the server could not find the requested resource',
-    });
+  if (kind === undefined) throw notServed();
   if (subresource !== undefined && subresource !== 'status')
     throw notSimulated(request, `the subresource ${subresource}`);
   const accept = headers.accept ?? '';
@@ -124,6 +119,9 @@ function verbOf(
   }
   throw notSimulated(request, 'this method');
 }
+
+export const notServed = (): RefusedError =>
+  new RefusedError({ code: 404, reason: 'NotFound', message: 'the server could not find the requested resource' });
 
 export const notSimulated = (request: Pick<SimulatedRequest, 'method' | 'path'>, what: string): NotSimulatedError =>
   new NotSimulatedError(`${request.method} ${request.path}: the simulated API server does not know ${what}`);

@@ -5,6 +5,7 @@ import {
   apiVersionOf,
   type CustomKind,
   customResourceDefinition,
+  isCustomKind,
   type Kind,
   keyOf,
   type ObjectKey,
@@ -21,6 +22,7 @@ import { mergePatch } from './merge-patch.ts';
 import { invalid, validateMetadata } from './metadata.ts';
 import {
   filterOf,
+  notServed,
   notSimulated,
   type ResourceRequest,
   readRequest,
@@ -122,6 +124,7 @@ export class SimulatedApiServer {
       );
       const strategy = this.#strategies.get(versionedResource(resource.kind));
       if (strategy === undefined) throw notSimulated(request, 'this kind');
+      if (resource.subresource !== undefined && !strategy.hasStatus) throw notServed();
       if (resource.verb === 'watch') return this.#watch(resource);
       return { code: resource.verb === 'create' ? 201 : 200, ...this.#answer(resource, strategy) };
     } catch (error) {
@@ -159,7 +162,7 @@ export class SimulatedApiServer {
 
   #list(request: ResourceRequest, view: (object: StoredObject) => object): object {
     this.#admit(request, undefined);
-    const { kind, query } = request;
+    const { kind, query, namespace } = request;
     const filter = filterOf(request);
     const token = query.get('continue');
     const start = token === null ? { revision: this.revision, after: 0 } : (JSON.parse(atob(token)) as PageStart);
@@ -167,15 +170,23 @@ export class SimulatedApiServer {
       throw expired('The provided continue parameter is too old');
     if (Number(query.get('resourceVersion') ?? 0) > this.revision)
       throw tooLargeVersion(query.get('resourceVersion'), this.revision);
-    const all = this.#log.listAt(kind, start.revision).filter(filter);
-    const end = start.after + (Number(query.get('limit')) || all.length);
-    const isPartial = end < all.length;
+    // A page ends in the storage, which does not know selectors: objects that do not match may follow.
+    const stored = this.#log
+      .listAt(kind, start.revision)
+      .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace);
+    const limit = Number(query.get('limit')) || Number.POSITIVE_INFINITY;
+    const items: object[] = [];
+    let position = start.after;
+    for (; position < stored.length && items.length < limit; position += 1) {
+      const object = stored[position];
+      if (object === undefined || !filter(object)) continue;
+      items.push(view(isCustomKind(kind) ? object : withoutTypeMeta(object)));
+    }
+    const isPartial = position < stored.length;
     const metadata = {
       resourceVersion: String(start.revision),
-      ...(isPartial && { continue: btoa(JSON.stringify({ revision: start.revision, after: end })) }),
-      ...(isPartial && { remainingItemCount: all.length - end }),
+      ...(isPartial && { continue: btoa(JSON.stringify({ revision: start.revision, after: position })) }),
     };
-    const items = all.slice(start.after, end).map(view);
     return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
@@ -216,6 +227,16 @@ export class SimulatedApiServer {
     );
   }
 
+  /** The API server loses track of all field managers if a write of the status has a spec with a value of another type, which it ignores. */
+  #requireTypedSpec(strategy: Strategy, object: StoredObject, old: StoredObject): void {
+    if (object.spec === undefined || isDeepStrictEqual(object.spec, old.spec)) return;
+    try {
+      strategy.update({ ...old, spec: object.spec }, old, undefined);
+    } catch (error) {
+      requireTyped(error);
+    }
+  }
+
   #apply(request: ResourceRequest, strategy: Strategy): { readonly code: number; readonly body: object } {
     const { kind, query, subresource, namespace } = request;
     const key = keyOfRequest(request);
@@ -225,13 +246,16 @@ export class SimulatedApiServer {
     if (applied.metadata.managedFields !== undefined) {
       throw new RefusedError({ code: 400, reason: 'BadRequest', message: 'metadata.managedFields must be nil' });
     }
-    if (old !== undefined) requirePreconditions(kind, old, { resourceVersion: applied.metadata.resourceVersion });
+    if (old !== undefined) requireVersion(kind, old, applied.metadata.resourceVersion);
     requireDeclared(strategy, applied);
     const force = query.get('force') === 'true';
     const merged = applyFields({ ...fieldWriteOf(request, strategy), live: old, applied, force });
-    const decoded = strategy.decode(merged);
+    const decoded = strategy.decode(withoutNullMetadata(merged));
     if (old !== undefined) return { code: 200, body: this.#store(request, strategy, decoded, old) };
-    if (applied.metadata.uid !== undefined) throw uidConflict(kind, key.name, applied.metadata.uid, '');
+    if (applied.metadata.uid !== undefined) {
+      const why = `uid mismatch: the provided object specified uid ${applied.metadata.uid}, and no existing object was found`;
+      throw conflict(kind, key.name, why);
+    }
     this.#requireNamespace(request);
     const metadata = {
       ...withoutServerFields(decoded.metadata),
@@ -258,8 +282,9 @@ export class SimulatedApiServer {
     } else if (contentType === 'application/merge-patch+json') changed = mergePatch(old, body) as StoredObject;
     else if (contentType === 'application/json-patch+json') changed = jsonPatch(old, body) as StoredObject;
     else throw new NotSimulatedError(`the simulated API server does not know the patch type ${contentType}`);
-    requirePreconditions(kind, old, { resourceVersion: changed.metadata.resourceVersion });
-    const decoded = strategy.decode(changed);
+    requireVersion(kind, old, changed.metadata.resourceVersion);
+    const decoded = strategy.decode(withoutEmptyMetadata(changed));
+    if (request.subresource === 'status') this.#requireTypedSpec(strategy, decoded, old);
     return this.#store(request, strategy, this.#tracked(request, strategy, old, decoded), old);
   }
 
@@ -274,15 +299,16 @@ export class SimulatedApiServer {
     const isDryRun = query.get('dryRun') === 'All';
     if (old === undefined) {
       const metadata = { ...object.metadata, uid: this.#newUid(), creationTimestamp: nowIso() };
-      const created = strategy.create({ ...object, metadata });
+      const created = withoutEmptyMetadata(strategy.create({ ...object, metadata }));
       validateMetadata(kind, created, undefined);
       this.#admit(request, created);
-      if (this.#log.get(kind, keyOf(created)) !== undefined) throw alreadyExists(kind, created.metadata.name);
+      const holder = this.#log.get(kind, keyOf(created));
+      if (holder !== undefined) throw alreadyExists(kind, holder);
       return isDryRun ? created : this.#log.put(kind, created);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
     validateMetadata(kind, kept, old);
-    const changed = keepTimesIfUnchanged(old, strategy.update(kept, old, subresource));
+    const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, strategy.update(kept, old, subresource)));
     this.#admit(request, changed);
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
@@ -294,7 +320,7 @@ export class SimulatedApiServer {
     const { kind, body } = request;
     const object = this.#existing(kind, keyOfRequest(request));
     const options = (body ?? {}) as DeleteOptions;
-    requirePreconditions(kind, object, options.preconditions ?? {});
+    requireDeletable(kind, object, options.preconditions ?? {});
     this.#admit(request, undefined);
     const { metadata } = object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
@@ -318,7 +344,7 @@ export class SimulatedApiServer {
   }
 
   #body(request: ResourceRequest, strategy: Strategy): StoredObject {
-    const given = this.#readBody(request);
+    const given = withoutEmptyMetadata(this.#readBody(request));
     const decoded = strategy.decode(given);
     if (request.query.get('fieldValidation') === 'Strict' && droppedMember(decoded, given) !== undefined)
       throw new NotSimulatedError('the simulated API server does not know the message for an unknown field');
@@ -377,10 +403,27 @@ export class SimulatedApiServer {
   }
 }
 
-/** @throws {@link RefusedError} if an applied configuration has a field that the kind does not have. */
+/** @throws {@link NotSimulatedError} if this is a refusal of a value of another type. */
+function requireTyped(error: unknown): void {
+  const causes = error instanceof RefusedError ? error.status.details?.causes : undefined;
+  const wrong = causes?.find(({ reason }) => reason === 'FieldValueTypeInvalid');
+  if (wrong !== undefined)
+    throw new NotSimulatedError(`the simulated API server does not know ${wrong.field} of another type here`);
+}
+
+/** @throws {@link RefusedError} if an applied configuration has a field that the kind does not have, or one of another type. */
 function requireDeclared(strategy: Strategy, applied: StoredObject): void {
-  const field = droppedMember(strategy.decode(applied), applied);
-  if (field === undefined) return;
+  const decoded = strategy.decode(applied);
+  const field = droppedMember(decoded, applied);
+  if (field === undefined) {
+    try {
+      strategy.create(decoded);
+    } catch (error) {
+      // The API server reports it in a way of its own if it is applied.
+      requireTyped(error);
+    }
+    return;
+  }
   if (field.includes('['))
     throw new NotSimulatedError(
       `the simulated API server does not know how an unknown field in a list is reported: ${field}`,
@@ -393,7 +436,7 @@ function requireDeclared(strategy: Strategy, applied: StoredObject): void {
 
 interface PageStart {
   readonly revision: number;
-  /** How many objects the earlier pages had. */
+  /** How many stored objects the earlier pages have passed. */
   readonly after: number;
 }
 
@@ -413,6 +456,27 @@ const nowIso = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
 
 const keyOfRequest = ({ name = '', namespace }: ResourceRequest): ObjectKey =>
   namespace === undefined ? { name } : { name, namespace };
+
+/** The items of a list of a built-in kind do not say what they are. */
+function withoutTypeMeta({ apiVersion: _, kind: __, ...object }: StoredObject): StoredObject {
+  return object as unknown as StoredObject;
+}
+
+/** An apply leaves null where it has removed the last member. */
+function withoutNullMetadata(object: StoredObject): StoredObject {
+  const members = Object.entries(object.metadata).filter(([, value]) => value !== null);
+  return { ...object, metadata: Object.fromEntries(members) as unknown as StoredMetadata };
+}
+
+/** Go's encoder omits empty lists and maps. An apply decodes its body in another way. */
+function withoutEmptyMetadata(object: StoredObject): StoredObject {
+  const isEmpty = (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+  const { metadata } = object;
+  if (!Object.values(metadata).some(isEmpty)) return object;
+  const members = Object.entries(metadata).filter(([, value]) => !isEmpty(value));
+  return { ...object, metadata: Object.fromEntries(members) as unknown as StoredMetadata };
+}
 
 function fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: Strategy): FieldWrite {
   return {
@@ -492,12 +556,23 @@ function droppedMember(decoded: unknown, given: unknown, path = ''): string | un
   return undefined;
 }
 
-function requirePreconditions(kind: Kind, object: StoredObject, { uid, resourceVersion }: Preconditions): void {
-  const { metadata } = object;
-  if (uid !== undefined && uid !== metadata.uid) throw uidConflict(kind, metadata.name, uid, metadata.uid);
-  if (resourceVersion === undefined || resourceVersion === metadata.resourceVersion) return;
+function requireVersion(kind: Kind, { metadata }: StoredObject, version: string | undefined): void {
+  if (version === undefined || version === metadata.resourceVersion) return;
   const why = 'the object has been modified; please apply your changes to the latest version and try again';
   throw conflict(kind, metadata.name, why);
+}
+
+function requireDeletable(kind: Kind, { metadata }: StoredObject, { uid, resourceVersion }: Preconditions): void {
+  const differs = (what: string, wanted: string, actual: string | undefined, how: string): never => {
+    const name = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
+    const why = `the ${what} in the precondition (${wanted}) does not match the ${what} in record (${actual}). ${how}`;
+    const message = `Operation cannot be fulfilled on ${name} "${metadata.name}": ${why}`;
+    throw new RefusedError({ code: 409, reason: 'Conflict', message, details: detailsOf(kind, metadata.name) });
+  };
+  if (uid !== undefined && uid !== metadata.uid)
+    differs('UID', uid, metadata.uid, 'The object might have been deleted and then recreated');
+  if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion)
+    differs('ResourceVersion', resourceVersion, metadata.resourceVersion, 'The object might have been modified');
 }
 
 const detailsOf = (kind: Kind, name: string) => ({
@@ -521,8 +596,9 @@ function notFound(kind: Kind, name: string): RefusedError {
   return new RefusedError({ code: 404, reason: 'NotFound', message, details: detailsOf(kind, name) });
 }
 
-function alreadyExists(kind: Kind, name: string): RefusedError {
-  const message = `${resourceName(kind)} "${name}" already exists`;
+function alreadyExists(kind: Kind, { metadata: { name, deletionTimestamp } }: StoredObject): RefusedError {
+  const prefix = deletionTimestamp === undefined ? '' : 'object is being deleted: ';
+  const message = `${prefix}${resourceName(kind)} "${name}" already exists`;
   return new RefusedError({ code: 409, reason: 'AlreadyExists', message, details: detailsOf(kind, name) });
 }
 
@@ -565,9 +641,15 @@ function invalidName(kind: Kind): RefusedError {
   ]);
 }
 
+/** The storage names the resource, where validation names the kind. */
 function missingVersion(kind: Kind, name: string): RefusedError {
-  const message = 'Invalid value: 0: must be specified for an update';
-  return invalid(kind, name, [{ reason: 'FieldValueInvalid', field: 'metadata.resourceVersion', message }]);
+  const [field, message] = ['metadata.resourceVersion', 'Invalid value: 0: must be specified for an update'];
+  return new RefusedError({
+    code: 422,
+    reason: 'Invalid',
+    message: `${resourceName(kind)} "${name}" is invalid: ${field}: ${message}`,
+    details: { name, causes: [{ reason: 'FieldValueInvalid', field, message }] },
+  });
 }
 
 function tooLargeVersion(version: string | null, current: number): RefusedError {

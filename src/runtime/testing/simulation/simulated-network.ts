@@ -32,13 +32,13 @@ export class SimulatedNetwork {
     const opened = (exchange: SimulatedExchange): void => {
       this.#exchanges.add(exchange);
       if (!isImmediate && !exchange.isUpkeep) this.#requests += 1;
-      if (isImmediate) queueMicrotask(() => exchange.finish());
     };
     return {
       server: new URL('http://kubernetes.simulated'),
       tls: {},
       authentication: () => ({}),
-      openPool: () => new SimulatedPool(opened, (exchange) => this.#exchanges.delete(exchange), this.#server, process),
+      openPool: () =>
+        new SimulatedPool(opened, (exchange) => this.#exchanges.delete(exchange), this.#server, process, isImmediate),
     };
   }
 
@@ -83,14 +83,17 @@ class SimulatedPool extends Dispatcher {
   readonly #closed: (exchange: SimulatedExchange) => void;
   readonly #server: SimulatedApiServer;
   readonly #process: string;
+  readonly #isImmediate: boolean;
 
   constructor(
     opened: (exchange: SimulatedExchange) => void,
     closed: (exchange: SimulatedExchange) => void,
     server: SimulatedApiServer,
     process: string,
+    isImmediate: boolean,
   ) {
     super();
+    this.#isImmediate = isImmediate;
     this.#opened = opened;
     this.#closed = closed;
     this.#server = server;
@@ -105,6 +108,8 @@ class SimulatedPool extends Dispatcher {
     this.#exchanges.add(exchange);
     this.#opened(exchange);
     exchange.send();
+    // What the server does not know is then thrown to the sender.
+    if (this.#isImmediate) exchange.finish();
     return true;
   }
 
@@ -204,8 +209,13 @@ class SimulatedExchange implements Dispatcher.DispatchController {
 
   /** Is processed and gets its response now. */
   finish(): void {
-    if (this.#state === 'sent') this.#process();
-    if (this.#state === 'processed') this.#respond();
+    try {
+      if (this.#state === 'sent') this.#process();
+      if (this.#state === 'processed') this.#respond();
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
   }
 
   /** The connection breaks. */
