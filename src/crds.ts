@@ -50,8 +50,9 @@ export async function applyCustomResourceDefinitions(
       log.warn({ crd: name, installed }, 'a newer version of the operator has applied this definition: it stays');
       continue;
     }
-    // A definition that was stored as v1beta1, such as the original's of BookStore, keeps this field otherwise: then the API server ignores
-    // large parts of the schema. Not in the files: the API server never returns `false`, so GitOps would see a difference.
+    // A definition that was stored as v1beta1, such as the original's of BookStore, keeps this field otherwise: then the API server
+    // accepts and stores fields that the schema lacks, also misspelt ones. Not in the files: the API server never returns `false`, so
+    // GitOps would see a difference.
     const spec = { ...manifest.spec, preserveUnknownFields: false };
     // Force: helm, kubectl or an older release may own fields of the definition, which is ours.
     await client.apply(CustomResourceDefinition, { ...manifest, spec }, { force: true, signal });

@@ -65,7 +65,10 @@ export const caches = [
     .map((child) => cache<KubeObject>(child, { transform: keepChildrenOf(...kinds) })),
 ];
 
-/** An Echo only asks whether a CronJob has its name. An older role, which lacks the right to list CronJobs, must not stop the operator. */
+/**
+ * An Echo only asks whether a CronJob has its name. An older role, which lacks the right to list CronJobs, must not stop the operator. Until
+ * it has the right, Echos are not protected from CronJobs of their names.
+ */
 function cachesFor({ controllers: enabled }: Config): typeof caches {
   if (enabled.includes('scheduledEcho')) return caches;
   return caches.map((each) => (each.kind === CronJob ? cache(CronJob, { ...each.options, optional: true }) : each));

@@ -134,10 +134,13 @@ describe.each(helmNames)('values, by %s', (name) => {
     for (const named of both) expect(said).toContain(named);
   });
 
-  it('rejects another name of the Lease, for which an upgrade would wait for ever', async () => {
-    const said = await refusal({ extraEnv: [{ name: 'HA_LEASE_LOCK_NAME', value: 'mine' }] });
-    expect(said).toContain('extraEnv has HA_LEASE_LOCK_NAME');
-    expect(said).toContain('fullnameOverride');
+  it.each([
+    ['HA_LEASE_LOCK_NAME', "Set fullnameOverride to the old Lease's name, or scale the Deployment to 0 first"],
+    ['NAMESPACE', 'Scale the Deployment to 0 first'],
+  ])('rejects the variable %s, which moves the Lease, and says how to remove it', async (name, remedy) => {
+    const said = await refusal({ extraEnv: [{ name, value: 'mine' }] });
+    expect(said).toContain(`extraEnv has ${name}`);
+    expect(said).toContain(remedy);
   });
 
   it('rejects each label by which pods are found among those of the pods of the objects', async () => {

@@ -385,6 +385,19 @@ describe('a table that cannot be written to is named in the status and checked a
     expect(await world.rows('inherited')).toEqual([]);
   });
 
+  test('a table without a column, and with permissions only on the id, from which a deletion deletes such a row', async () => {
+    await world.createTable('shrunk');
+    await world.database.query(`ALTER TABLE shrunk DROP COLUMN country;
+      REVOKE ALL ON shrunk FROM writer; GRANT SELECT (id), DELETE ON shrunk TO writer`);
+    const key = world.newKey('shrunk');
+    await world.database.query(`INSERT INTO shrunk VALUES (${literal(idOf(key))}, 'Jane', 21)`);
+    await world.apply(key, { ...jane, table: 'shrunk' });
+    await world.withReason(key, 'ColumnMissing');
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.database.query('SELECT id FROM shrunk')).toEqual([]);
+  });
+
   test.each([
     ['its columns', 'SELECT (id, name, age, country), INSERT (id, name, age, country), UPDATE (name, age, country)'],
     ['the whole table', 'SELECT, INSERT, UPDATE'],
@@ -592,6 +605,9 @@ test('the API server refuses a spec that violates the schema', async () => {
   await expect(world.apply(key, rest as typeof jane)).rejects.toThrow('spec.country');
 });
 
+const otherTable =
+  'this name leads to a table that PSQL_TABLES does not permit: write a permitted table with its schema, in its letter case';
+
 test('with a list of permitted tables, the operator writes only to them', async () => {
   await restartOperator({ PSQL_TABLES: 'public.students,public.planned' });
   try {
@@ -605,14 +621,16 @@ test('with a list of permitted tables, the operator writes only to them', async 
       expect(refused.status?.tables).toBeUndefined();
     }
     expect(await world.rows('teachers', key)).toEqual([]);
-    // Not the listed one, by the case of its letters.
-    await world.database.query('CREATE TABLE IF NOT EXISTS "Students" (id text)');
-    await world.apply(key, { ...jane, table: 'Students' });
+    // Not the listed one, by the case of its letters. It is not described, and looked for again soon.
+    await world.database.query('CREATE TABLE "Planned" (id text)');
+    await world.apply(key, { ...jane, table: 'Planned' });
+    const message = `the table Planned: ${otherTable}`;
     await eventually('the table is refused', async () => {
       const { status } = await world.client.get(PostgresWriter, key);
-      const message = 'the operator may not write to the table public.Students (PSQL_TABLES)';
       return findCondition(status?.conditions, 'Ready')?.message === message;
     });
+    await world.database.query('DROP TABLE "Planned"');
+    await world.withReason(key, 'TableMissing');
     await world.apply(key, { ...jane, table: 'planned' });
     await world.withReason(key, 'TableMissing');
     await world.apply(key, jane);
@@ -620,6 +638,7 @@ test('with a list of permitted tables, the operator writes only to them', async 
     await world.delete(key);
     await world.gone(key);
   } finally {
+    await world.database.query('DROP TABLE IF EXISTS "Planned", narrow_too');
     await restartOperator();
   }
 });

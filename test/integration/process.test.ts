@@ -91,7 +91,7 @@ test('METRICS_ENABLED=false disables the metrics but not the probes', async () =
 });
 
 test.each([
-  ['true', 'waiting to know who holds the lease default/echoperator-by-hand'],
+  ['true', 'waiting for the list of leases in all namespaces: another operator may work in the same namespaces'],
   ['false', 'waiting for the cache of echos.mmontes.io, jobs.batch'],
 ])(
   'without an API server the process is alive, not ready, and says what it waits for (SCOPE_CHECK=%s)',

@@ -49,7 +49,7 @@ async function cachesWith(environment: Readonly<Record<string, string>>) {
 test.each([
   ['echo', true],
   ['echo,scheduledEcho', undefined],
-])('with the controllers %s the operator starts without the right to list CronJobs: %p', async (names, optional) => {
+])('with the controllers %s the cache of CronJobs is optional: %p', async (names, optional) => {
   expect((await cachesWith({ CONTROLLERS: names })).get(CronJob)?.optional).toBe(optional);
 });
 

@@ -14,7 +14,10 @@
 {{- end }}
 {{- range .Values.extraEnv }}
 {{- if eq .name "HA_LEASE_LOCK_NAME" }}
-{{- fail "extraEnv has HA_LEASE_LOCK_NAME, but the Roles, the alerts and an upgrade follow the chart's name of the Lease: new pods would wait until the old ones, which hold another Lease, have stopped. Remove it; fullnameOverride gives the Lease another name." }}
+{{- fail "extraEnv has HA_LEASE_LOCK_NAME, but the Roles and the alerts follow the chart's name of the Lease. Set fullnameOverride to the old Lease's name, or scale the Deployment to 0 first, and remove the variable. Otherwise new pods would wait for old ones, which hold the other Lease and do not stop before the new ones are ready." }}
+{{- end }}
+{{- if eq .name "NAMESPACE" }}
+{{- fail "extraEnv has NAMESPACE, but the operator's Roles, its Lease and the search for other operators belong to the release's namespace. Scale the Deployment to 0 first, and remove the variable. Otherwise new pods would work beside old ones, whose Lease is in another namespace." }}
 {{- end }}
 {{- end }}
 {{- range $label := list "app" "version" "app.example.com/template-hash" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/managed-by" "batch.kubernetes.io/controller-uid" "batch.kubernetes.io/job-name" "controller-uid" "job-name" }}

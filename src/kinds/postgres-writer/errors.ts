@@ -2,7 +2,13 @@
 export type DatabaseReason = 'DatabaseDown' | 'DatabaseMissing' | 'AccessDenied' | 'CredentialsMissing' | 'TlsRefused';
 
 /** Why a table cannot be used. */
-export type TableReason = 'TableMissing' | 'ColumnMissing' | 'PermissionDenied' | 'TableBusy' | 'TableUnsuitable';
+export type TableReason =
+  | 'TableMissing'
+  | 'TableNotAllowed'
+  | 'ColumnMissing'
+  | 'PermissionDenied'
+  | 'TableBusy'
+  | 'TableUnsuitable';
 
 /** The connection failed or broke. A statement in flight may have been executed. */
 export class ConnectionFailedError extends Error {
@@ -18,7 +24,7 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/** The table does not exist, lacks a column, or did not execute a statement in time. */
+/** The table does not exist, is not allowed, lacks a column, or did not execute a statement in time. */
 export class UnfitTableError extends Error {
   override readonly name = 'UnfitTableError';
   readonly reason: TableReason;
@@ -29,7 +35,7 @@ export class UnfitTableError extends Error {
   }
 }
 
-/** The operator may not write to the table. */
+/** The operator may not write to the table, as its name alone shows. */
 export class TableNotAllowedError extends Error {
   override readonly name = 'TableNotAllowedError';
 }

@@ -93,7 +93,7 @@ export function failureOutcome(error: unknown, random: () => number = Math.rando
 
 const isReason = (reason: string): reason is Reason => Object.hasOwn(postgresWriterReasons, reason);
 
-/** With these reasons, a table that the status does not name cannot contain the row. */
+/** With these reasons, a table that was looked up for a deletion has no row of the PostgresWriter, or the operator may not use the table. */
 const reasonsWithoutRow: ReadonlySet<string | undefined> = new Set<Reason>([
   'InvalidTable',
   'TableNotAllowed',
@@ -101,7 +101,7 @@ const reasonsWithoutRow: ReadonlySet<string | undefined> = new Set<Reason>([
   'ColumnMissing',
 ]);
 
-/** Whether a table that the status does not name cannot contain the row, because of the error with which it was not found. */
+/** Whether there is no row to delete in a table that the status does not name, because of the error of its look-up for a deletion. */
 export const excludesRow = (error: unknown): boolean => reasonsWithoutRow.has(failureOutcome(error)?.reason);
 
 /** The reasons of a PostgresWriter that waits until the database can be used. */

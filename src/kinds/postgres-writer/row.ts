@@ -64,7 +64,7 @@ export class WriterRow {
     const name = parseTableName(writer.spec.table);
     // Before the catalogue: its reasons would tell which other tables the database has.
     if (allowedTables !== undefined && !allowedTables.some((allowed) => mayName(name, allowed))) throw notAllowed(name);
-    return this.#allowed(await state.tables.find(name, use));
+    return state.tables.find(name, use);
   }
 
   upsert(table: Table): Promise<Written> {

@@ -98,18 +98,23 @@ export interface Statement {
 /** A statement that every database answers. */
 export const ping: Statement = { text: 'SELECT', values: [] };
 
-/** The columns that a statement needs a privilege on. Such a privilege may be granted on the table or on each of these columns. */
+/** The columns that a write needs a privilege on. Such a privilege may be granted on the table or on each of these columns. */
 const columnPrivileges: Readonly<Record<'SELECT' | 'INSERT' | 'UPDATE', readonly (keyof Row)[]>> = {
   SELECT: rowColumns,
   INSERT: rowColumns,
   UPDATE: ['name', 'age', 'country'],
 };
 
+/** The columns that a deletion reads. */
+export const columnsToDelete = ['id'] as const satisfies readonly (keyof Row)[];
+
 /** A table as {@link findTable} finds it. */
 export interface FoundTable extends Table {
   readonly columns: readonly string[];
-  /** The privileges that the role lacks, such as `DELETE`, or `USAGE` on the schema. */
+  /** The privileges that the role lacks to write and delete rows, such as `DELETE`, or `USAGE` on the schema. */
   readonly lacks: readonly string[];
+  /** Those that it lacks only to delete rows. */
+  readonly lacksToDelete: readonly string[];
 }
 
 /**
@@ -126,9 +131,11 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
       ${Object.entries(columnPrivileges)
         .map(([privilege, columns]) => lacksOnColumns(privilege, columns))
         .join(' UNION ALL ')}
-      UNION ALL SELECT 'DELETE' WHERE NOT pg_catalog.has_table_privilege(c.oid, 'DELETE')
-      UNION ALL SELECT 'USAGE' WHERE NOT pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-    ) AS lacks
+      ${lacksDeleteOrUsage}
+    ) AS lacks, ARRAY(
+      ${lacksOnColumns('SELECT', columnsToDelete)}
+      ${lacksDeleteOrUsage}
+    ) AS "lacksToDelete"
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname IN ($2, $4) AND c.relkind IN ('r', 'p', 'v', 'f')
       AND CASE WHEN $1::text IS NULL THEN n.nspname = ANY (pg_catalog.current_schemas(false)) ELSE n.nspname IN ($1, $3) END
@@ -137,6 +144,10 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
     LIMIT 1`,
   values: [schema ?? null, name, schema === undefined ? null : lowerCase(schema), lowerCase(name)],
 });
+
+const lacksDeleteOrUsage = `
+      UNION ALL SELECT 'DELETE' WHERE NOT pg_catalog.has_table_privilege(c.oid, 'DELETE')
+      UNION ALL SELECT 'USAGE' WHERE NOT pg_catalog.has_schema_privilege(n.oid, 'USAGE')`;
 
 /** Selects the privilege if the role has it neither on the table nor on each of the columns that exist. */
 const lacksOnColumns = (privilege: string, columns: readonly string[]): string => `

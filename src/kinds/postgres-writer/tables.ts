@@ -3,6 +3,7 @@ import { Circuit } from '../../external/circuit.ts';
 import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
+  columnsToDelete,
   deleteRows,
   type FoundTable,
   findDifferent,
@@ -33,11 +34,8 @@ interface KnownName {
   usedAtMs: number;
 }
 
-/** What a table is needed for. A deletion needs fewer privileges. */
+/** What a table is needed for. A deletion needs only the column `id`, and fewer privileges. */
 type Use = 'write' | 'delete';
-
-/** The privileges without which a row can neither be found nor deleted. */
-const neededToDelete: ReadonlySet<string> = new Set(['SELECT', 'DELETE', 'USAGE']);
 
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
@@ -51,7 +49,7 @@ export class Tables {
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
     readonly inFlight: InFlightCount;
-    /** Whether the operator may write to a table. {@link find} reports nothing about another one. Default: to all. */
+    /** Whether the operator may write to a table. {@link find} does not describe another one. Default: to all. */
     readonly isAllowed?: ((table: Table) => boolean) | undefined;
   }) {
     this.#database = options.database;
@@ -60,10 +58,10 @@ export class Tables {
   }
 
   /**
-   * Finds the table of a name in the catalogue, without a statement on the table itself. It may be one that is not allowed.
+   * Finds the table of a name in the catalogue, without a statement on the table itself.
    *
-   * @throws OutsideDownError if the table does not exist, if it is allowed but lacks a column or the role lacks a privilege that the use
-   *   needs, or if the database cannot be used.
+   * @throws OutsideDownError if the table does not exist or is not allowed, if it lacks a column or the role lacks a privilege that the
+   *   use needs, or if the database cannot be used.
    */
   find(name: TableName, use: Use = 'write'): Promise<Table> {
     const known = this.#knownName(name, use);
@@ -117,18 +115,27 @@ export class Tables {
     const [found] = await this.#database.query<FoundTable>(findTable(name));
     if (found === undefined) throw new UnfitTableError('TableMissing', 'the database has no such table');
     const table = { schema: found.schema, name: found.name };
-    // Letter case and the search_path may lead to another table than the allowed one. The caller refuses it.
-    if (!this.#isAllowed(table)) return table;
-    const missing = rowColumns.filter((column) => !found.columns.includes(column));
+    // Letter case and the search_path may lead to another table than the allowed one.
+    if (!this.#isAllowed(table)) {
+      throw new UnfitTableError(
+        'TableNotAllowed',
+        'this name leads to a table that PSQL_TABLES does not permit: write a permitted table with its schema, in its letter case',
+      );
+    }
+    const columns = use === 'write' ? rowColumns : columnsToDelete;
+    const missing = columns.filter((column) => !found.columns.includes(column));
     if (missing.length > 0) {
       throw new UnfitTableError('ColumnMissing', `the table has no column ${missing.join(', ')}`);
     }
     // To write also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, for ever.
-    const lacks = use === 'write' ? found.lacks : found.lacks.filter((privilege) => neededToDelete.has(privilege));
+    const lacks = lacksFor(use, found);
     if (lacks.length > 0) throw permissionDenied(lacks);
     return table;
   }
 }
+
+const lacksFor = (use: Use, { lacks, lacksToDelete }: FoundTable): readonly string[] =>
+  use === 'write' ? lacks : lacksToDelete;
 
 /** @param lacks at least one privilege. */
 function permissionDenied(lacks: readonly string[], cause?: Error): UnfitTableError {
@@ -213,7 +220,7 @@ export class Rows {
   }
 
   async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly (Written | 'skipped')[]> {
-    const different = await this.#query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs));
+    const different = await this.#query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs), 'write');
     const byId = new Map(different.map((row) => [row.id, row]));
     return rows.map((row) => {
       const found = byId.get(row.id);
@@ -224,13 +231,13 @@ export class Rows {
   }
 
   async #arePresent(rows: readonly Row[]): Promise<readonly boolean[]> {
-    const different = await this.#query<Pick<Row, 'id'>>(findDifferent(this.#table, rows));
+    const different = await this.#query<Pick<Row, 'id'>>(findDifferent(this.#table, rows), 'write');
     const ids = new Set(different.map(({ id }) => id));
     return rows.map(({ id }) => !ids.has(id));
   }
 
   async #delete(ids: readonly string[], lockTimeoutMs?: number): Promise<readonly 'deleted'[]> {
-    await this.#query(deleteRows(this.#table, ids, lockTimeoutMs));
+    await this.#query(deleteRows(this.#table, ids, lockTimeoutMs), 'delete');
     return ids.map(() => 'deleted');
   }
 
@@ -238,7 +245,7 @@ export class Rows {
    * The error "no such table" may be about another table, which a trigger uses, and "permission denied" does not name the permission. Only
    * the catalogue tells.
    */
-  async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
+  async #query<R extends object>(statement: Statement, use: Use): Promise<readonly R[]> {
     try {
       return await this.#database.query<R>(statement);
     } catch (error) {
@@ -249,7 +256,8 @@ export class Rows {
       if (found?.schema !== schema || found.name !== name) throw error;
       if (reason === 'TableMissing') throw new UnfitTableError('TableUnsuitable', error.message, { cause: error });
       // Otherwise a policy refuses the row, or a trigger lacks the permission.
-      throw found.lacks.length > 0 ? permissionDenied(found.lacks, error) : error;
+      const lacks = lacksFor(use, found);
+      throw lacks.length > 0 ? permissionDenied(lacks, error) : error;
     }
   }
 }

@@ -53,7 +53,7 @@ export interface Readiness {
   /** The Lease whose holder is not known, in a process that contends for one: see `Operator.readiness`. */
   readonly lease?: string;
   /** Where the Leases of other operators are not listed yet: a namespace, or `all namespaces`. One of them may work in the same namespaces. */
-  readonly leases?: string;
+  readonly unlistedLeases?: string;
   /** Which other operator works in the same namespaces. This one waits until that one has stopped. */
   readonly conflict?: string;
 }

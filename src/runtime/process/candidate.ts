@@ -75,7 +75,7 @@ export class Candidate {
   readonly #isWarm: boolean;
   readonly #scope: ScopeCheck | undefined;
   /** Where {@link #scope} looks. */
-  readonly #leases: string;
+  readonly #lookedIn: string;
   readonly #log: Logger;
   /** The last observed leader, which may be this process. */
   #leader: { readonly identity: string; readonly since: Date } | undefined;
@@ -92,7 +92,7 @@ export class Candidate {
     // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in client-go.
     this.#transport = new Transport(connection, { userAgent: `${userAgent}/leader-election`, observe });
     const client = new HttpClient(this.#transport, name);
-    this.#leases = options.scope?.lookIn === 'allNamespaces' ? 'all namespaces' : lease.namespace;
+    this.#lookedIn = options.scope?.lookIn === 'allNamespaces' ? 'all namespaces' : lease.namespace;
     this.#scope = options.scope && new ScopeCheck({ ...options.scope, client, lease, name, log });
     this.elector = new LeaderElector({
       client,
@@ -118,14 +118,15 @@ export class Candidate {
   /**
    * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed
    * ({@link LeaderElector.isLeaseAlive}) and, if it is a warm standby, its caches are ready. A leader is ready while its
-   * caches are, once it knows that no other operator works in the same namespaces.
+   * caches are, once it has looked whether another operator works in the same namespaces, or has given up looking: after ten
+   * seconds, or at once if it may not list Leases.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
     if (this.#state === 'stopping') return { ready: false, waitingFor: [] };
     const conflict = this.#scope?.conflict;
     if (conflict !== undefined) return { ready: false, waitingFor: [], conflict };
-    if (this.#state === 'looking') return { ready: false, waitingFor: [], leases: this.#leases };
+    if (this.#state === 'looking') return { ready: false, waitingFor: [], unlistedLeases: this.#lookedIn };
     if (this.#leader === undefined || !this.elector.isLeaseAlive)
       return { ready: false, waitingFor: [], lease: `${namespace}/${name}` };
     return this.#isWarm || this.#state === 'leading' ? manager.readiness() : { ready: true, waitingFor: [] };

@@ -25,10 +25,10 @@ export function probeRoutes(
   };
 }
 
-function reasonOf({ waitingFor, lease, leases, conflict }: Readiness): string {
+function reasonOf({ waitingFor, lease, unlistedLeases, conflict }: Readiness): string {
   if (conflict !== undefined) return `waiting: ${conflict}`;
-  if (leases !== undefined) {
-    return `waiting for the list of leases in ${leases}: another operator may work in the same namespaces`;
+  if (unlistedLeases !== undefined) {
+    return `waiting for the list of leases in ${unlistedLeases}: another operator may work in the same namespaces`;
   }
   if (lease !== undefined) return `waiting to know who holds the lease ${lease}`;
   return waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;

@@ -18,12 +18,16 @@ class Table {
   readonly locked = new Set<string>();
   statements = 0;
   fault: Error | undefined;
+  /** What the role lacks to write. */
+  lacks: readonly string[] = [];
 
   readonly query = async <R extends object>({ text, values }: Statement): Promise<readonly R[]> => {
     await Promise.resolve();
     // The catalogue has the table, unless the table as a whole is amiss.
     if (text.includes('pg_class'))
-      return (this.fault === undefined ? [{ ...students, lacks: [] }] : []) as readonly object[] as readonly R[];
+      return (this.fault === undefined
+        ? [{ ...students, lacks: this.lacks, lacksToDelete: [] }]
+        : []) as readonly object[] as readonly R[];
     this.statements += 1;
     if (this.fault !== undefined) throw this.fault;
     const [ids, names = []] = values as [string[], string[]?];
@@ -165,6 +169,12 @@ describe('the rows of a table', () => {
       { reason: { name: 'RowBusyError' } },
     ]);
     expect([...table.rows.keys()]).toEqual(['ns/4', 'ns/5']);
+  });
+
+  test('that a trigger does not let be deleted are refused in its words, also without the permission to write', async () => {
+    table.lacks = ['INSERT'];
+    table.refused.set('ns/1', '42501');
+    await expect(rows.delete('ns/1')).rejects.toThrow('the database refuses the row: refused: 42501');
   });
 
   test('of a table that cannot be written to cost two statements', async () => {

@@ -40,33 +40,55 @@ const students = { schema: 'public', name: 'students' };
 
 /** Tables of a database whose catalogue has `public.students`. */
 function tablesWith(found: Partial<FoundTable>, isAllowed?: (table: Table) => boolean): Tables {
-  const table = { ...students, columns: ['id', 'name', 'age', 'country'], lacks: [], ...found };
+  const fit = { columns: ['id', 'name', 'age', 'country'], lacks: [], lacksToDelete: [] };
+  const table = { ...students, ...fit, ...found };
   const query = async <R extends object>(): Promise<readonly R[]> => [table] as readonly object[] as readonly R[];
   return new Tables({ database: { query }, inFlight: new InFlightCount(), isAllowed });
 }
 
-test.each([['INSERT'], ['UPDATE'], ['INSERT', 'UPDATE']])(
-  'a table without the permission to write (%s %s) is found for a deletion',
-  async (...lacks) => {
-    const tables = tablesWith({ lacks });
-    await expect(tables.find(students)).rejects.toThrow(`the role lacks ${lacks.join(', ')} on the table`);
-    expect(await tables.find(students, 'delete')).toEqual(students);
-  },
-);
+test('a table without a permission that only a write needs is found for a deletion', async () => {
+  const tables = tablesWith({ lacks: ['SELECT', 'INSERT'] });
+  await expect(tables.find(students)).rejects.toThrow('the role lacks SELECT, INSERT on the table');
+  expect(await tables.find(students, 'delete')).toEqual(students);
+});
+
+test('a table without a column that only a write needs is found for a deletion', async () => {
+  const tables = tablesWith({ columns: ['id', 'name', 'age'] });
+  await expect(tables.find(students)).rejects.toThrow('the table has no column country');
+  expect(await tables.find(students, 'delete')).toEqual(students);
+});
+
+test('a table without the column id is not found for a deletion', async () => {
+  const tables = tablesWith({ columns: ['name'] });
+  await expect(tables.find(students, 'delete')).rejects.toThrow('the table has no column id');
+});
 
 test.each([
   ['SELECT', 'SELECT on the table'],
   ['DELETE', 'DELETE on the table'],
   ['USAGE', 'USAGE on its schema'],
 ])('a table is not found for a deletion without %s', async (privilege, words) => {
-  const tables = tablesWith({ lacks: ['INSERT', privilege] });
+  const tables = tablesWith({ lacks: ['INSERT', privilege], lacksToDelete: [privilege] });
   await expect(tables.find(students, 'delete')).rejects.toThrow(`the role lacks ${words}`);
 });
 
-test.each<Partial<FoundTable>>([{ columns: ['id'] }, { lacks: ['INSERT'] }])(
+const isPlanned = ({ name }: Table): boolean => name === 'planned';
+
+test.each<Partial<FoundTable>>([{}, { columns: ['id'] }, { lacks: ['INSERT'] }, { schema: 'hidden' }])(
   'nothing is said about a table that is not allowed, of which %j',
   async (found) => {
-    const isAllowed = ({ name }: Table): boolean => name === 'planned';
-    expect(await tablesWith(found, isAllowed).find(students)).toEqual(students);
+    const refused = tablesWith(found, isPlanned).find({ schema: undefined, name: 'students' });
+    await expect(refused).rejects.toMatchObject({
+      reason: 'TableNotAllowed',
+      message:
+        'the table students: this name leads to a table that PSQL_TABLES does not permit: write a permitted table with its schema, in its letter case',
+    });
   },
 );
+
+test('a table that is not allowed is looked up again as soon as one that is unfit', async () => {
+  const refusal = (tables: Tables) => tables.find(students).catch((error: unknown) => error);
+  const unlisted = await refusal(tablesWith({}, isPlanned));
+  if (!(unlisted instanceof OutsideDownError)) throw unlisted;
+  expect(unlisted.retryAfterMs).toBeLessThanOrEqual(2000);
+});

@@ -162,7 +162,7 @@ describe.each([false, true])('an operator with a scope (warm standby: %p)', (war
   test('waits while another one works, before it contends or lists anything', async () => {
     const { operator } = await start(warmStandby, { scope });
     const look = await server.next({ path: leasesPath });
-    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], leases: 'ns' });
+    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], unlistedLeases: 'ns' });
     expect(look.query.get('labelSelector')).toBe('greeter/scope');
     look.list('5', [other]);
     await eventually('it says which', async () => operator.readiness().conflict === conflict);
@@ -184,7 +184,7 @@ describe.each([false, true])('an operator with a scope (warm standby: %p)', (war
     claim.json(201, heldBy('me_1', '1'));
     (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '2'));
     const look = await server.next({ path: leasesPath, method: 'GET' });
-    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], leases: 'ns' });
+    expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], unlistedLeases: 'ns' });
     expect(probeRoutes(operator)['/readyz']()).toEqual({
       code: 503,
       text: 'waiting for the list of leases in ns: another operator may work in the same namespaces\n',
