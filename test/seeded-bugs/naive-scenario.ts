@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { controllerReference, done, owns } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
@@ -27,7 +26,7 @@ export const naiveScenario: Scenario = {
         if (echo === undefined) return done;
         const [child] = children.byOwner(echo.metadata.uid);
         if (child === undefined) {
-          const metadata = { namespace, name: `${name}-${randomUUID().slice(0, 5)}` };
+          const metadata = { namespace, name: `${name}-${crypto.randomUUID().slice(0, 5)}` };
           await client.create(ConfigMap, {
             metadata: { ...metadata, ownerReferences: [controllerReference(Echo, echo)] },
           });

@@ -28,6 +28,7 @@ export const entries = {
   './kinds': 'kinds/index',
   './leader-election': 'leader-election/index',
   './testing': 'testing/index',
+  './simulation': 'testing/simulation/index',
 } as const;
 
 /** The compiled runtime, in the package. */

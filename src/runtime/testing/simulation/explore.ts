@@ -1,7 +1,7 @@
 import type { Arbitrary } from 'fast-check';
 import { type CustomKind, isCustomKind, type Kind } from '../../kind/index.ts';
 import type { Operator } from '../../process/connect-operator.ts';
-import { differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
+import { common, differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
 import { withoutGenerations } from '../perturbation-plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
 import type { SimulationStep } from './simulated-network.ts';
@@ -46,6 +46,9 @@ export interface ExploreReport {
   readonly steps: number;
 }
 
+/** How many undisturbed runs show what differs between any two. */
+const learningRuns = 3;
+
 /** After a disturbance, an operator may back off for so long, in milliseconds, until its objects are right. */
 const maxRecoveryMs = 600_000;
 
@@ -74,10 +77,9 @@ const namespace = 'default';
  * @throws ExplorationError; Error if the undisturbed run fails. Requires the package `fast-check`.
  */
 export async function explore(options: ExploreOptions): Promise<ExploreReport> {
-  const learned = new Exploration(options, [], undefined);
-  await learned.run();
+  const learned = await learn(options);
   if (options.schedule !== undefined) {
-    await runSchedule(options, options.schedule, learned.states);
+    await runSchedule(options, options.schedule, learned);
     return { runs: 1, steps: 0 };
   }
   const fc = await import('fast-check');
@@ -87,7 +89,7 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   );
   let steps = 0;
   const property = fc.asyncProperty(fc.array(choice, { maxLength: 200, size: 'max' }), async (schedule) => {
-    steps += (await runSchedule(options, schedule, learned.states)).story.length;
+    steps += (await runSchedule(options, schedule, learned)).story.length;
   });
   const { seed = 1, runs = 100 } = options;
   const { failed, counterexample, errorInstance } = await fc.check(property, {
@@ -97,6 +99,19 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   });
   if (failed && counterexample !== null) throw errorInstance;
   return { runs, steps };
+}
+
+/** What undisturbed runs with different random numbers have in common: the objects after each step. */
+async function learn(options: ExploreOptions): Promise<ReadonlyMap<string, Facts>> {
+  const { seed = 1 } = options;
+  const runs: Exploration[] = [];
+  for (let run = 0; run < learningRuns; run += 1) {
+    const exploration = new Exploration({ ...options, seed: seed + run }, [], undefined);
+    await exploration.run();
+    runs.push(exploration);
+  }
+  const steps = Object.keys(options.scenario.steps);
+  return new Map(steps.map((step) => [step, common(runs.map(({ states }) => states.get(step) ?? new Map()))]));
 }
 
 async function runSchedule(

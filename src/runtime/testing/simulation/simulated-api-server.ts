@@ -155,8 +155,10 @@ export class SimulatedApiServer {
         return { body: view(this.#change(request, strategy)) };
       case 'delete':
         return { body: this.#delete(request, strategy) };
-      default:
-        throw new NotSimulatedError(`the simulated API server does not know the verb ${request.verb}`);
+      case 'deletecollection':
+        return { body: this.#deleteAll(request, strategy) };
+      case 'watch':
+        throw new TypeError('a watch has no single response');
     }
   }
 
@@ -322,6 +324,20 @@ export class SimulatedApiServer {
     const options = (body ?? {}) as DeleteOptions;
     requireDeletable(kind, object, options.preconditions ?? {});
     this.#admit(request, undefined);
+    return this.#deleteObject(object, options, strategy);
+  }
+
+  #deleteAll(request: ResourceRequest, strategy: Strategy): object {
+    const { kind, body } = request;
+    this.#admit(request, undefined);
+    const objects = this.#log.list(kind).filter(filterOf(request));
+    for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy);
+    const metadata = { resourceVersion: String(this.revision) };
+    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items: objects };
+  }
+
+  #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
+    const { kind } = strategy;
     const { metadata } = object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
     const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;

@@ -46,8 +46,11 @@ export interface Director {
 /** 2030-01-01, an arbitrary time at which a simulation begins. */
 const startMs = Date.UTC(2030, 0, 1);
 
+/** How long each step takes, in milliseconds: what waits for a time must not wait for ever while others are busy. */
+const stepMs = 1;
+
 /** A simulation that takes more steps than this without a pause does not end by itself. */
-const maxSteps = 20_000;
+const maxSteps = 5000;
 
 /** An operator that is busy for so many timers does not come to rest. */
 const maxTimers = 1000;
@@ -167,7 +170,7 @@ export class Simulation {
   async advance(ms: number): Promise<void> {
     const endMs = this.#time.nowMs + ms;
     for (;;) {
-      await this.#deliverAll();
+      await this.#deliverAll(() => this.#time.nowMs > endMs);
       const dueMs = this.#time.nextDueMs;
       if (dueMs === undefined || dueMs > endMs) break;
       this.#time.fireNext();
@@ -216,6 +219,10 @@ export class Simulation {
     for (let steps = 0; ; steps += 1) {
       await this.#time.quiet();
       if (isReached()) return;
+      if ((this.#time.nextDueMs ?? Number.POSITIVE_INFINITY) <= this.#time.nowMs) {
+        this.#time.fireNext();
+        continue;
+      }
       const due = [
         ...this.#network.steps(),
         ...this.#garbageCollector.steps(),
@@ -228,6 +235,7 @@ export class Simulation {
       if (step === undefined) throw new RangeError(`there are ${alternatives.length} alternatives`);
       this.note(step.description);
       step.run();
+      this.#time.advanceTo(this.#time.nowMs + stepMs);
     }
   }
 

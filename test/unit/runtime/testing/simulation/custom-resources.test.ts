@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import { customResourceDefinition, type Kind } from '../../../../src/runtime/index.ts';
-import type { CustomResourceDefinitionManifest } from '../../../../src/runtime/testing/api-server.ts';
-import { customStrategy } from '../../../../src/runtime/testing/simulation/custom-resources.ts';
+import { Echo } from '../../../../../src/kinds/echo/kind.ts';
+import { customResourceDefinition, type Kind } from '../../../../../src/runtime/index.ts';
+import type { CustomResourceDefinitionManifest } from '../../../../../src/runtime/testing/api-server.ts';
+import { customStrategy } from '../../../../../src/runtime/testing/simulation/custom-resources.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
-} from '../../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../../../src/runtime/testing/simulation/strategy.ts';
 
 const kind: Kind = { group: 'example.com', version: 'v1', kind: 'Thing', plural: 'things', scope: 'Namespaced' };
 

@@ -1,0 +1,36 @@
+import { describe, expect, test } from '@jest/globals';
+import { ExplorationError, explore } from '../../../../../src/runtime/testing/simulation/index.ts';
+import { scenariosOn } from '../../../../integration/environment/perturbed-scenarios.ts';
+import { naiveScenario } from '../../../../seeded-bugs/naive-scenario.ts';
+
+const scenarioOf = (name: string) => {
+  const scenario = scenariosOn({ endPods: async () => {} }).find((each) => each.name === name);
+  if (scenario === undefined) throw new Error(`there is no scenario ${name}`);
+  return scenario;
+};
+
+/** More in nightly-unit. */
+const runs = Number(process.env.EXPLORED_SCHEDULES ?? 30);
+
+describe.each(['scheduled-echo', 'scheduled-echo-name-taken', 'pod-set', 'echo-name-taken'])('%s', (name) => {
+  test(`comes right under ${runs} random schedules`, async () => {
+    const report = await explore({ scenario: scenarioOf(name), runs });
+    expect(report.steps).toBeGreaterThan(20 * runs);
+  });
+});
+
+describe('a controller that gives its child another name each time', () => {
+  const found = async (options: object = {}): Promise<unknown> =>
+    explore({ scenario: naiveScenario, runs: 500, ...options }).catch((error: unknown) => error);
+
+  test('is caught, and a short schedule repeats it', async () => {
+    const error = await found();
+    if (!(error instanceof ExplorationError)) throw new Error('no schedule has failed', { cause: error });
+    expect(error.message).toMatch(/^naive: /);
+    expect(error.story.length).toBeLessThan(100);
+    const { schedule } = error;
+    const again = await found({ schedule });
+    expect(again).toBeInstanceOf(ExplorationError);
+    expect((again as ExplorationError).message).toBe(error.message);
+  });
+});

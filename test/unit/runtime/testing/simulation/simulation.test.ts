@@ -1,0 +1,161 @@
+import { describe, expect, test } from '@jest/globals';
+import Type from 'typebox';
+import { defineController, defineKind } from '../../../../../src/runtime/index.ts';
+import { ConfigMap, CustomResourceDefinition } from '../../../../../src/runtime/kinds/index.ts';
+import {
+  NotSimulatedError,
+  type Simulation,
+  type SimulationOptions,
+  simulate,
+} from '../../../../../src/runtime/testing/simulation/index.ts';
+
+const Greeting = defineKind({
+  group: 'example.com',
+  version: 'v1',
+  kind: 'Greeting',
+  plural: 'greetings',
+  description: 'Greeting maintains a ConfigMap of the same name that greets somebody.',
+  spec: Type.Object({ who: Type.String({ description: 'Who is greeted.' }) }),
+  status: Type.Object({}),
+});
+
+const greetings = defineController(Greeting, {
+  owns: [ConfigMap],
+  reasons: { Written: { ready: 'True', event: 'Normal', meaning: 'The ConfigMap has the greeting.' } },
+  reconcile: async ({ metadata, spec }, { apply }) => {
+    await apply(ConfigMap, { data: { text: `Hello, ${spec.who}!` } });
+    return { reason: 'Written', message: `ConfigMap ${metadata.name} greets ${spec.who}` };
+  },
+});
+
+const key = { namespace: 'default', name: 'world' };
+
+const greet = ({ client }: Simulation, who = 'world') => client.create(Greeting, { metadata: key, spec: { who } });
+
+const conditionOf = (simulation: Simulation) => simulation.objects(Greeting)[0]?.status?.conditions?.[0];
+
+const run = <R>(test: (simulation: Simulation) => Promise<R>, options: Partial<SimulationOptions> = {}): Promise<R> =>
+  simulate({ controllers: [greetings], ...options }, test);
+
+describe('an operator', () => {
+  test('does its work, restores it, and its objects go with their owner', () =>
+    run(async (simulation) => {
+      const { client } = simulation;
+      await greet(simulation);
+      await simulation.settle();
+      expect(simulation.objects(ConfigMap)).toMatchObject([{ data: { text: 'Hello, world!' } }]);
+      expect(conditionOf(simulation)).toMatchObject({ status: 'True', reason: 'Written' });
+      await client.delete(ConfigMap, key);
+      await simulation.settle();
+      expect(simulation.objects(ConfigMap)).toHaveLength(1);
+      await client.delete(Greeting, key);
+      await simulation.settle();
+      expect(simulation.objects(ConfigMap)).toEqual([]);
+    }));
+
+  test('reports what the server refuses, and tries again when time passes', async () => {
+    let isFull = true;
+    const full = { code: 403, reason: 'Forbidden', message: 'exceeded quota: few' };
+    await run(
+      async (simulation) => {
+        await greet(simulation);
+        await simulation.settle();
+        expect(conditionOf(simulation)).toMatchObject({ status: 'False', reason: 'Refused' });
+        isFull = false;
+        await simulation.advance(3_600_000);
+        expect(conditionOf(simulation)).toMatchObject({ status: 'True', reason: 'Written' });
+      },
+      { refuse: ({ kind, object }) => (isFull && kind === ConfigMap && object !== undefined ? full : undefined) },
+    );
+  });
+
+  test('starts anew after a crash, and corrects what happened meanwhile', () =>
+    run(async (simulation) => {
+      await greet(simulation);
+      await simulation.settle();
+      for (const process of simulation.processes) simulation.crash(process);
+      await simulation.client.delete(ConfigMap, key);
+      await simulation.start();
+      await simulation.settle();
+      expect(simulation.objects(ConfigMap)).toHaveLength(1);
+    }));
+
+  test('elects one of its processes; another one takes over when its Lease has expired', () =>
+    run(
+      async (simulation) => {
+        await simulation.start();
+        const [first, second] = simulation.processes;
+        expect([first?.isWorking, second?.isWorking]).toEqual([true, false]);
+        if (first !== undefined) simulation.crash(first);
+        await greet(simulation);
+        await simulation.advance(60_000);
+        expect(second?.isWorking).toBe(true);
+        expect(simulation.objects(ConfigMap)).toHaveLength(1);
+      },
+      { leaderElection: { lease: { namespace: 'default', name: 'greeter' } } },
+    ));
+});
+
+describe('a simulation', () => {
+  test('takes the same steps in each run of a seed', async () => {
+    const storyOf = (seed: number) =>
+      run(
+        async (simulation) => {
+          await greet(simulation);
+          await simulation.settle();
+          await simulation.advance(1_000_000);
+          return simulation.story.join('\n');
+        },
+        { seed },
+      );
+    const first = await storyOf(7);
+    const repetitions = Number(process.env.SIMULATION_REPETITIONS ?? 20);
+    for (let repetition = 0; repetition < repetitions; repetition += 1) expect(await storyOf(7)).toBe(first);
+    expect(await storyOf(8)).not.toBe(first);
+  });
+
+  test('gives the process its clock and timers back, also after a failure', async () => {
+    const globals = () => [Date, setTimeout, setInterval, setImmediate, clearTimeout, Math.random, AbortSignal.timeout];
+    const before = globals();
+    await expect(
+      run(async () => {
+        expect(globals()).not.toEqual(before);
+        throw new Error('the test has failed');
+      }),
+    ).rejects.toThrow('the test has failed');
+    expect(globals()).toEqual(before);
+  });
+
+  test('refuses to begin while another one runs', () =>
+    run(() => expect(run(async () => {})).rejects.toThrow('a simulation runs in this process already')));
+
+  test('throws at a request that the server does not know', () =>
+    run(async ({ client }) => {
+      await expect(client.list(CustomResourceDefinition)).rejects.toThrow(
+        'the server could not find the requested resource',
+      );
+      await expect(client.getScale(Greeting, key)).rejects.toThrow(NotSimulatedError);
+    }));
+
+  test('tells the last steps of an operator that does not come to rest', async () => {
+    let count = 0;
+    const restless = defineController(Greeting, {
+      owns: [ConfigMap],
+      reasons: {},
+      reconcile: async (_, { apply }) => {
+        count += 1;
+        await apply(ConfigMap, { data: { count: String(count) } });
+        return { requeueAfterMs: 1 };
+      },
+    });
+    await expect(
+      run(
+        async (simulation) => {
+          await greet(simulation);
+          await simulation.settle();
+        },
+        { controllers: [restless] },
+      ),
+    ).rejects.toThrow(/^the operator sends requests without end\nThe last steps:[\s\S]*PATCH .*configmaps\/world/);
+  });
+});
