@@ -62,19 +62,21 @@ const documentation = async (name: string) =>
   codeBlocks(await readFile(join(root, 'docs', name), 'utf8')).filter(({ language }) => language === 'ts');
 
 test.each([
-  ['fault', 0, ''],
+  ['simulation', 0, ''],
+  ['exploration', 1, '50 schedules'],
+  ['fault', 2, ''],
   // `overtaken` would replace the ConfigMap that the write creates.
   [
     'perturbation',
-    1,
+    3,
     /^\d+ plans, (\d+) of \1 writes perturbed\nwithout its perturbation: greeter\/create write 1 overtaken$/,
   ],
-  ['perturbation outside of the cluster', 2, /^(?:1[5-9]|2\d) plans, 2 of 2 writes perturbed$/],
-  ['mutation', 3, /^(\d+) of \1 properties, \d+ values$/],
+  ['perturbation outside of the cluster', 4, /^(?:1[5-9]|2\d) plans, 2 of 2 writes perturbed$/],
+  ['mutation', 5, /^(\d+) of \1 properties, \d+ values$/],
 ])('the example of a %s in docs/testing.md runs', async (_, index, output) => {
   await using phoneBook = await startPhoneBook();
   const examples = await documentation('testing.md');
-  expect(examples).toHaveLength(4);
+  expect(examples).toHaveLength(6);
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const [greeter] = await documentation('writing-an-operator.md');

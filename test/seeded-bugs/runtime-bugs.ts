@@ -17,16 +17,16 @@ export const runtimeBugs: readonly SeededBug[] = [
     if (this.#isClosed) return;`,
     replace: `  addRateLimited(key: string): void {
     if (!this.#isClosed) return;`,
-    plans: { perturb: ['postgres-writer/create'] },
+    // Another system shows nothing that would enqueue the key.
+    plans: { perturb: ['pet/create'] },
   },
   {
     name: 'Runtime: the finalizer is removed before the clean-up',
-    file: 'runtime/controller/finalizer.ts',
-    find: `  const result = await cleanup(object);
-  if (result.type !== 'cleanedUp') return result;
-  await removeAfterCleanup(options.client, options.kind, object, name);`,
-    replace: `  await removeAfterCleanup(options.client, options.kind, object, name);
-  await cleanup(object);`,
+    file: 'runtime/controller/object-reconciler.ts',
+    find: '    if (this.#needsFinalizer(run.object)) {\n      const ending',
+    replace: `    if (this.#needsFinalizer(run.object)) {
+      await removeAfterCleanup(run.context.client, this.#kind, run.object, finalizer.name);
+      const ending`,
     plans: { perturb: ['pet/delete'] },
   },
   {
@@ -52,9 +52,9 @@ export const runtimeBugs: readonly SeededBug[] = [
   },
   {
     name: 'Runtime: a child is deleted without its uid',
-    file: 'runtime/controller/children.ts',
-    find: 'await client.delete(kind, key, options);',
-    replace: "await client.delete(kind, key, { propagationPolicy: options.propagationPolicy ?? 'Background' });",
+    file: 'runtime/controller/owned-children.ts',
+    find: '(await client.delete(kind, keyOf(child), { ...options, uid }))',
+    replace: '(await client.delete(kind, keyOf(child), options))',
     plans: { perturb: ['echo/update'] },
   },
   {
@@ -95,10 +95,10 @@ export const runtimeBugs: readonly SeededBug[] = [
     plans: { perturb: ['echo/update'] },
   },
   {
-    name: 'Runtime: a new generation is not noticed',
-    file: 'runtime/controller/predicates.ts',
-    find: '  delta.object.metadata.generation !== delta.previous.metadata.generation;\n',
-    replace: '  false;\n',
+    name: 'Runtime: a change of the object is not noticed',
+    file: 'runtime/controller/controller.ts',
+    find: 'if (passes(predicate, delta)) {',
+    replace: "if (delta.type !== 'modified' && passes(predicate, delta)) {",
     plans: { mutate: ['PostgresWriter/age'] },
   },
   {

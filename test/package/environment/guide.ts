@@ -21,7 +21,10 @@ const [
   election = '',
 ] = inLanguage('ts');
 const [byHand = ''] = inLanguage('ts', codeBlocks(pageOf('lower-layer')));
-const [testing = '', perturbation = '', outside = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
+const [simulation = '', exploration = '', testing = '', perturbation = '', outside = '', mutation = ''] = inLanguage(
+  'ts',
+  codeBlocks(pageOf('testing')),
+);
 
 /** What stands in backticks in the text, and begins so. */
 const inText = (begin: string): string =>
@@ -81,6 +84,8 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-metrics.ts': withMetrics,
   'greeter-with-election.ts': withElection,
   'greeter-by-hand.ts': byHand,
+  'simulation.ts': simulation,
+  'exploration.ts': exploration,
   'testing.ts': testing,
   'perturb.ts': perturbation,
   'perturb-outside.ts': outside,

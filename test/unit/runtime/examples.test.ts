@@ -37,6 +37,7 @@ function exportingEntries(): ReadonlyMap<string, string> {
 /** What the examples take from the program around them. */
 const context: Readonly<Record<string, string>> = {
   applier: 'Applier',
+  assert: '{ equal(actual: unknown, expected: unknown): void }',
   client: 'Client',
   connection: 'Connection',
   deployments: 'ReadonlyStore<Deployment>',

@@ -5,7 +5,7 @@ import { common, differenceOf, type Facts, factsOf, type ListedObject } from '..
 import { withoutGenerations } from '../perturbation-plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
 import type { SimulationStep } from './simulated-network.ts';
-import { type ClusterOptions, inVirtualTime, Simulation } from './simulation.ts';
+import { type ClusterOptions, DirectedSimulation, inVirtualTime } from './simulation.ts';
 
 /** Options of {@link explore}. */
 export interface ExploreOptions extends ClusterOptions {
@@ -136,7 +136,7 @@ class Exploration {
   readonly #options: ExploreOptions;
   readonly #schedule: readonly number[];
   readonly #learned: ReadonlyMap<string, Facts> | undefined;
-  #simulation: Simulation | undefined;
+  #simulation: DirectedSimulation | undefined;
   #choices = 0;
   #disturbances = 0;
   /** The first thing that must not happen at any time. */
@@ -160,7 +160,7 @@ class Exploration {
       const kinds = [...new Set([...scenario.kinds.filter(isCustomKind), ...customKinds])];
       const add = (operator: Operator) => scenario.addControllers(operator, namespace, noOutside);
       const always = scenario.always?.();
-      const simulation = new Simulation({ ...this.#options, kinds }, add, time, {
+      const simulation = new DirectedSimulation({ ...this.#options, kinds }, add, time, {
         choose: (alternatives) => {
           this.#check(simulation, always);
           return this.#choose(alternatives.length);
@@ -179,7 +179,7 @@ class Exploration {
     });
   }
 
-  async #take(name: string, act: Scenario['steps'][string], simulation: Simulation): Promise<void> {
+  async #take(name: string, act: Scenario['steps'][string], simulation: DirectedSimulation): Promise<void> {
     const world: ScenarioWorld = { client: simulation.client, namespace };
     const acting = settled(act(world));
     await simulation.until(() => acting.isSettled);
@@ -193,7 +193,7 @@ class Exploration {
   }
 
   /** Waits until the objects are as after the undisturbed step. */
-  async #recover(name: string, simulation: Simulation, world: ScenarioWorld): Promise<void> {
+  async #recover(name: string, simulation: DirectedSimulation, world: ScenarioWorld): Promise<void> {
     const { scenario } = this.#options;
     const deadlineMs = simulation.nowMs + maxRecoveryMs;
     for (let pauseMs = 1000; ; pauseMs *= 2) {
@@ -213,7 +213,7 @@ class Exploration {
     }
   }
 
-  #state(simulation: Simulation): Facts {
+  #state(simulation: DirectedSimulation): Facts {
     const { canonicalName = (name: string) => name, mayDiffer = () => false } = this.#options.scenario;
     const facts = factsOf(this.#objects(simulation), {
       namespace,
@@ -223,13 +223,13 @@ class Exploration {
     return new Map([...facts].filter(([path]) => !mayDiffer(path)));
   }
 
-  #objects(simulation: Simulation): readonly ListedObject[] {
+  #objects(simulation: DirectedSimulation): readonly ListedObject[] {
     return this.#options.scenario.kinds.flatMap((kind: Kind) =>
       simulation.objects(kind).map((object) => ({ kind: kind.kind, object })),
     );
   }
 
-  #check(simulation: Simulation, always: ReturnType<NonNullable<Scenario['always']>> | undefined): void {
+  #check(simulation: DirectedSimulation, always: ReturnType<NonNullable<Scenario['always']>> | undefined): void {
     if (always === undefined || simulation.server.revision === this.#checkedRevision) return;
     this.#checkedRevision = simulation.server.revision;
     const wrong = always(this.#objects(simulation));
@@ -242,7 +242,7 @@ class Exploration {
     return choice % alternatives;
   }
 
-  #disturbancesOf(simulation: Simulation): readonly SimulationStep[] {
+  #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {
     if (this.#learned === undefined || this.#disturbances >= (this.#options.maxDisturbances ?? 2)) return [];
     const count = (run: () => void) => () => {
       this.#disturbances += 1;
@@ -260,7 +260,7 @@ class Exploration {
         },
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
       ]),
-      { description: 'the API server forgets earlier changes', run: count(() => simulation.server.compact()) },
+      { description: 'the API server forgets earlier changes', run: count(() => simulation.compact()) },
     ];
   }
 }

@@ -7,6 +7,7 @@ import {
   customResourceDefinition,
   isCustomKind,
   type Kind,
+  type KubeObject,
   keyOf,
   type ObjectKey,
   resourceName,
@@ -53,10 +54,15 @@ export interface SimulatedApiServerOptions {
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
 }
 
-/** A request that {@link SimulatedApiServerOptions.refuse} decides about. */
-export interface AdmittedRequest extends Pick<ResourceRequest, 'verb' | 'kind' | 'namespace' | 'name' | 'subresource'> {
+/** A request that `refuse` decides about. */
+export interface AdmittedRequest {
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+  readonly kind: Kind;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly subresource: 'status' | undefined;
   /** What a write would store. Undefined for reads and deletions. */
-  readonly object: StoredObject | undefined;
+  readonly object: KubeObject | undefined;
 }
 
 /**
@@ -392,7 +398,14 @@ export class SimulatedApiServer {
 
   #admit(request: ResourceRequest, object: StoredObject | undefined): void {
     const { verb, kind, namespace, name, subresource } = request;
-    const refusal = this.#refuse({ verb, kind, namespace, name, subresource, object });
+    const refusal = this.#refuse({
+      verb,
+      kind,
+      namespace,
+      name,
+      subresource,
+      object: object as KubeObject | undefined,
+    });
     if (refusal !== undefined) throw new RefusedError(refusal);
   }
 

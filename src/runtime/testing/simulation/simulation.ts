@@ -1,24 +1,29 @@
 import { createClient } from '../../client/create-client.ts';
-import type { Client } from '../../client/index.ts';
+import type { Client, Status } from '../../client/index.ts';
 import type { AddOptions, DefinedController } from '../../controller/define-controller.ts';
 import type { CustomKind, Kind, KubeObject } from '../../kind/index.ts';
 import type { Logger } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import type { Operator } from '../../process/connect-operator.ts';
 import { GarbageCollector } from './garbage-collector.ts';
-import { SimulatedApiServer, type SimulatedApiServerOptions } from './simulated-api-server.ts';
+import { RunningProcess } from './running-process.ts';
+import { type AdmittedRequest, SimulatedApiServer } from './simulated-api-server.ts';
 import { SimulatedNetwork, type SimulationStep } from './simulated-network.ts';
-import { SimulatedProcess } from './simulated-process.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 /** What every simulation needs. */
-export interface ClusterOptions extends Pick<SimulatedApiServerOptions, 'refuse'> {
+export interface ClusterOptions {
+  /**
+   * Plays admission, permissions and quotas: returns the status with which the server refuses a request, or undefined. Default: the server
+   * accepts what is valid.
+   */
+  readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
   /** The operator's field manager. Default: `operator`. */
   readonly name?: string;
   /** Elects one of the operator's processes. Default: no leader election. */
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'>;
   /** Plays other controllers of the cluster: returns what they would do next. The garbage collector is there already. Default: none. */
-  readonly others?: (server: SimulatedApiServer) => readonly SimulationStep[];
+  readonly others?: (simulation: Simulation) => readonly SimulationStep[];
   /** The operator's log. Default: none. */
   readonly log?: Logger;
   /** Of the random numbers, such as jitter. Equal seeds give equal runs. Default 1. */
@@ -35,12 +40,60 @@ export interface SimulationOptions extends ClusterOptions {
   readonly options?: AddOptions;
 }
 
+/** A process of the operator in a simulation. */
+export interface SimulatedProcess {
+  /** `operator-1` */
+  readonly name: string;
+  readonly operator: Operator;
+  /** Whether its caches have synced, and it leads if there is leader election. */
+  readonly isWorking: boolean;
+  readonly hasEnded: boolean;
+}
+
+/**
+ * An operator, its API server, the network between them, and the time of all, in this process. Nothing happens by itself.
+ *
+ * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link advance}, and with
+ * each step.
+ *
+ * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises.
+ */
+export interface Simulation {
+  /** A user's client. Its requests are processed at once. */
+  readonly client: Client;
+  /** The operator's processes that run. */
+  readonly processes: readonly SimulatedProcess[];
+  /** What has happened, one step per line. */
+  readonly story: readonly string[];
+  /** Milliseconds since 1970. */
+  readonly nowMs: number;
+  /** The objects of a kind, in all namespaces. */
+  objects<T extends KubeObject>(kind: Kind<T>): readonly T[];
+  /**
+   * Lets everything happen until the operator rests: no request is in flight, its caches are current, and nothing is queued, running or
+   * about to be written. What it does after a pause, such as a retry, happens in {@link advance}.
+   *
+   * @throws Error if it does not come to rest, or has failed.
+   */
+  settle(): Promise<void>;
+  /** Lets time pass, and everything happen that happens in this time; then as {@link settle}. */
+  advance(ms: number): Promise<void>;
+  /** Starts another process of the operator. Resolves when the operator works: with leader election, when some process does. */
+  start(): Promise<SimulatedProcess>;
+  /** Ends a process at once, as SIGKILL does. Requests that it has sent may still arrive. */
+  crash(process: SimulatedProcess): void;
+  /** Breaks all connections of a process. The server never gets what it has not processed yet. */
+  cut(process: SimulatedProcess): void;
+  /** The server forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
+  compact(): void;
+}
+
 /** What decides about a simulation. */
 export interface Director {
   /** Chooses what happens next. Returns an index; 0 is what happens in an undisturbed run. */
   choose(alternatives: readonly SimulationStep[]): number;
   /** Steps that only a disturbed run has, such as a crash. */
-  disturbances?(simulation: Simulation): readonly SimulationStep[];
+  disturbances?(): readonly SimulationStep[];
 }
 
 /** 2030-01-01, an arbitrary time at which a simulation begins. */
@@ -55,15 +108,8 @@ const maxSteps = 5000;
 /** An operator that is busy for so many timers does not come to rest. */
 const maxTimers = 1000;
 
-/**
- * An operator, its API server, the network between them, and the time of all, in this process. Nothing happens by itself.
- *
- * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link advance}.
- *
- * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises.
- */
-export class Simulation {
-  /** A user's client. Its requests are processed at once. */
+/** The {@link Simulation}, and what only its director may do. */
+export class DirectedSimulation implements Simulation {
   readonly client: Client;
   readonly server: SimulatedApiServer;
   readonly #network: SimulatedNetwork;
@@ -72,10 +118,9 @@ export class Simulation {
   readonly #addControllers: (operator: Operator) => unknown;
   readonly #director: Director;
   readonly #garbageCollector: GarbageCollector;
-  readonly #processes: SimulatedProcess[] = [];
+  readonly #processes: RunningProcess[] = [];
   readonly #story: string[] = [];
 
-  /** @internal Use {@link simulate}. */
   constructor(
     options: ClusterOptions & { readonly kinds: readonly CustomKind[] },
     addControllers: (operator: Operator) => unknown,
@@ -93,17 +138,14 @@ export class Simulation {
     this.client = createClient(this.#network.connect('user', { isImmediate: true }), { fieldManager: 'user' });
   }
 
-  /** The operator's processes that run. */
-  get processes(): readonly SimulatedProcess[] {
+  get processes(): readonly RunningProcess[] {
     return this.#processes.filter(({ hasEnded }) => !hasEnded);
   }
 
-  /** What has happened, one step per line. */
   get story(): readonly string[] {
     return this.#story;
   }
 
-  /** Milliseconds since 1970. */
   get nowMs(): number {
     return this.#time.nowMs;
   }
@@ -119,10 +161,10 @@ export class Simulation {
   }
 
   /** Starts another process of the operator, and resolves before it does anything. */
-  async launch(): Promise<SimulatedProcess> {
+  async launch(): Promise<RunningProcess> {
     const { name = 'operator', leaderElection, log = silent } = this.#options;
     const number = this.#processes.length + 1;
-    const process = await SimulatedProcess.start(`${name}-${number}`, this.#network, this.#time, {
+    const process = await RunningProcess.start(`${name}-${number}`, this.#network, this.#time, {
       operatorName: name,
       addControllers: this.#addControllers,
       leaderElection,
@@ -132,31 +174,26 @@ export class Simulation {
     return process;
   }
 
-  /** Starts another process of the operator. Resolves when the operator works: with leader election, when some process does. */
-  async start(): Promise<SimulatedProcess> {
+  async start(): Promise<RunningProcess> {
     const process = await this.launch();
     await this.until(() => process.hasEnded || this.processes.some(({ isWorking }) => isWorking));
     await this.#checkHealth();
     return process;
   }
 
-  /** Ends a process at once, as SIGKILL does. Requests that it has sent may still arrive. */
-  crash(process: SimulatedProcess): void {
-    this.#network.abandon(process.name);
-    process.end();
+  crash({ name }: SimulatedProcess): void {
+    this.#network.abandon(name);
+    this.#processes.find((process) => process.name === name)?.end();
   }
 
-  /** Breaks all connections of a process. The server never gets what it has not processed yet. */
-  cut(process: SimulatedProcess): void {
-    this.#network.cut(process.name);
+  cut({ name }: SimulatedProcess): void {
+    this.#network.cut(name);
   }
 
-  /**
-   * Lets everything happen until the operator rests: no request is in flight, its caches are current, and nothing is queued, running or
-   * about to be written. What it does after a pause, such as a retry, happens in {@link advance}.
-   *
-   * @throws Error if it does not come to rest, or has failed.
-   */
+  compact(): void {
+    this.server.compact();
+  }
+
   async settle(): Promise<void> {
     for (let fired = 0; !(await this.#isAtRest()); fired += 1) {
       if (this.#time.nextDueMs === undefined || fired > maxTimers)
@@ -166,7 +203,6 @@ export class Simulation {
     await this.#checkHealth();
   }
 
-  /** Lets time pass, and everything happen that happens in this time. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#time.nowMs + ms;
     for (;;) {
@@ -189,7 +225,6 @@ export class Simulation {
     }
   }
 
-  /** The objects of a kind, in all namespaces. */
   objects<T extends KubeObject>(kind: Kind<T>): readonly T[] {
     return this.server.objects(kind) as unknown as readonly T[];
   }
@@ -226,11 +261,11 @@ export class Simulation {
       const due = [
         ...this.#network.steps(),
         ...this.#garbageCollector.steps(),
-        ...(this.#options.others?.(this.server) ?? []),
+        ...(this.#options.others?.(this) ?? []),
       ];
       if (due.length === 0) return;
       if (steps > maxSteps) throw this.error('the operator sends requests without end');
-      const alternatives = [...due, ...this.#timerSteps(), ...(this.#director.disturbances?.(this) ?? [])];
+      const alternatives = [...due, ...this.#timerSteps(), ...(this.#director.disturbances?.() ?? [])];
       const step = alternatives[this.#director.choose(alternatives)];
       if (step === undefined) throw new RangeError(`there are ${alternatives.length} alternatives`);
       this.note(step.description);
@@ -265,7 +300,7 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: ()
  * await simulate({ controllers: [greetings] }, async (simulation) => {
  *   await simulation.client.create(Greeting, { metadata: { name: 'hello', namespace: 'default' }, spec: { who: 'world' } });
  *   await simulation.settle();
- *   expect(simulation.objects(ConfigMap)).toMatchObject([{ data: { text: 'Hello, world!' } }]);
+ *   assert.equal(simulation.objects(ConfigMap)[0]?.data?.text, 'Hello, world!');
  * });
  */
 export async function simulate<R>(
@@ -278,7 +313,7 @@ export async function simulate<R>(
     for (const controller of controllers) controller.add(operator, addOptions);
   };
   return inVirtualTime(options.seed ?? 1, async (time) => {
-    const simulation = new Simulation({ ...options, kinds }, add, time, { choose: () => 0 });
+    const simulation = new DirectedSimulation({ ...options, kinds }, add, time, { choose: () => 0 });
     await simulation.start();
     const result = await test(simulation);
     await simulation.end();

@@ -7,12 +7,12 @@ import type { SimulatedNetwork } from './simulated-network.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** Which simulated process the running code belongs to. Promises and timers inherit it. */
-const currentProcess = new AsyncLocalStorage<SimulatedProcess>();
+const currentProcess = new AsyncLocalStorage<RunningProcess>();
 
 /** The gauges that are 0 when an operator rests: nothing is queued or running, and no status write waits. */
 const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'];
 
-/** Options of a {@link SimulatedProcess}. */
+/** Options of a {@link RunningProcess}. */
 export interface ProcessOptions {
   /** The operator's field manager. */
   readonly operatorName: string;
@@ -22,7 +22,7 @@ export interface ProcessOptions {
 }
 
 /** An operator in a simulation, as if it were a process of its own: it can crash. */
-export class SimulatedProcess {
+export class RunningProcess {
   readonly name: string;
   readonly operator: Operator;
   readonly #time: VirtualTime;
@@ -44,7 +44,7 @@ export class SimulatedProcess {
     network: SimulatedNetwork,
     time: VirtualTime,
     { operatorName, addControllers, leaderElection, log }: ProcessOptions,
-  ): Promise<SimulatedProcess> {
+  ): Promise<RunningProcess> {
     const operator = await connectOperatorWith(new Metrics(new Registry()), {
       name: operatorName,
       connection: network.connect(name),
@@ -53,7 +53,7 @@ export class SimulatedProcess {
       leaderElection: leaderElection && { ...leaderElection, identity: name },
     });
     await addControllers(operator);
-    return new SimulatedProcess(name, operator, time);
+    return new RunningProcess(name, operator, time);
   }
 
   /** Whether its caches have synced, and it leads if there is leader election. */
