@@ -454,12 +454,15 @@ class BuiltInStrategy implements Strategy {
   readonly kind: Kind;
   readonly schema: Strategy['schema'];
   readonly hasStatus: boolean;
+  readonly requiresVersion: boolean;
   readonly #rules: Rules;
 
   constructor(kind: Kind, kindRules: Rules) {
     this.kind = kind;
     this.schema = schemaOf(kind);
     this.hasStatus = kindRules.hasStatus === true;
+    // AllowUnconditionalUpdate is false for these.
+    this.requiresVersion = kind.kind === 'Lease' || kind.kind === 'PodDisruptionBudget';
     this.#rules = kindRules;
   }
 

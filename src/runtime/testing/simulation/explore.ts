@@ -79,8 +79,8 @@ const namespace = 'default';
 export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   const learned = await learn(options);
   if (options.schedule !== undefined) {
-    await runSchedule(options, options.schedule, learned);
-    return { runs: 1, steps: 0 };
+    const { story } = await runSchedule(options, options.schedule, learned);
+    return { runs: 1, steps: story.length };
   }
   const fc = await import('fast-check');
   const choice: Arbitrary<number> = fc.oneof(
@@ -92,13 +92,14 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
     steps += (await runSchedule(options, schedule, learned)).story.length;
   });
   const { seed = 1, runs = 100 } = options;
-  const { failed, counterexample, errorInstance } = await fc.check(property, {
+  const { failed, counterexample, errorInstance, numRuns } = await fc.check(property, {
     seed,
     numRuns: runs,
-    interruptAfterTimeLimit: maxMs,
+    // Not interruptAfterTimeLimit, which would leave a run behind.
+    skipAllAfterTimeLimit: maxMs,
   });
   if (failed && counterexample !== null) throw errorInstance;
-  return { runs, steps };
+  return { runs: numRuns, steps };
 }
 
 /** What undisturbed runs with different random numbers have in common: the objects after each step. */
@@ -111,6 +112,9 @@ async function learn(options: ExploreOptions): Promise<ReadonlyMap<string, Facts
     runs.push(exploration);
   }
   const steps = Object.keys(options.scenario.steps);
+  const [left] = runs[0]?.states.get(steps.at(-1) ?? '')?.keys() ?? [];
+  if (left !== undefined)
+    throw new Error(`${options.scenario.name}: the last step must delete everything; left: ${left}`);
   return new Map(steps.map((step) => [step, common(runs.map(({ states }) => states.get(step) ?? new Map()))]));
 }
 

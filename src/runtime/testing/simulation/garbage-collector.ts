@@ -1,4 +1,4 @@
-import { apiVersionOf } from '../../kind/index.ts';
+import { apiVersionOf, type OwnerReference } from '../../kind/index.ts';
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import type { StoredObject } from './strategy.ts';
@@ -17,27 +17,22 @@ export class GarbageCollector {
     // Nothing to do that there was not before.
     if (this.#revision === this.#server.revision) return [];
     const objects = [...this.#server.all()];
-    const uids = new Set(objects.map(({ metadata }) => metadata.uid));
     for (const object of objects) {
-      const step = this.#stepFor(object, objects, uids);
+      const step = this.#stepFor(object, objects);
       if (step !== undefined) return [step];
     }
     this.#revision = this.#server.revision;
     return [];
   }
 
-  #stepFor(
-    object: StoredObject,
-    objects: readonly StoredObject[],
-    uids: ReadonlySet<string | undefined>,
-  ): SimulationStep | undefined {
+  #stepFor(object: StoredObject, objects: readonly StoredObject[]): SimulationStep | undefined {
     const { ownerReferences = [], finalizers = [], deletionTimestamp, uid } = object.metadata;
-    if (
-      deletionTimestamp === undefined &&
-      ownerReferences.length > 0 &&
-      !ownerReferences.some((each) => uids.has(each.uid))
-    )
-      return this.#step('deletes', object, 'DELETE', { preconditions: { uid }, propagationPolicy: 'Background' });
+    if (deletionTimestamp === undefined && ownerReferences.length > 0) {
+      const present = ownerReferences.filter((reference) => objects.some((owner) => isOwner(owner, reference, object)));
+      if (present.length === 0)
+        return this.#step('deletes', object, 'DELETE', { preconditions: { uid }, propagationPolicy: 'Background' });
+      if (present.length < ownerReferences.length) return this.#patch('unlinks', object, { ownerReferences: present });
+    }
     const dependents = objects.filter(({ metadata }) => metadata.ownerReferences?.some((each) => each.uid === uid));
     if (finalizers.includes('orphan')) {
       const [dependent] = dependents;
@@ -47,6 +42,8 @@ export class GarbageCollector {
     }
     if (!finalizers.includes('foregroundDeletion')) return undefined;
     const live = dependents.find(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const others = live?.metadata.ownerReferences?.filter((each) => each.uid !== uid) ?? [];
+    if (live !== undefined && others.length > 0) return this.#patch('unlinks', live, { ownerReferences: others });
     if (live !== undefined)
       return this.#step('deletes', live, 'DELETE', {
         preconditions: { uid: live.metadata.uid },
@@ -81,4 +78,14 @@ export class GarbageCollector {
       },
     };
   }
+}
+
+/** An owner of another namespace, kind or name is none, even if the uid is right. */
+function isOwner(owner: StoredObject, reference: OwnerReference, { metadata }: StoredObject): boolean {
+  return (
+    owner.metadata.uid === reference.uid &&
+    owner.kind === reference.kind &&
+    owner.metadata.name === reference.name &&
+    (owner.metadata.namespace === undefined || owner.metadata.namespace === metadata.namespace)
+  );
 }

@@ -3,6 +3,7 @@
  * milliseconds, and `explore` tries schedules that no test thinks of. For any test runner.
  */
 export { ExplorationError, type ExploreOptions, type ExploreReport, explore } from './explore.ts';
+export { jobController } from './job-controller.ts';
 export type { AdmittedRequest } from './simulated-api-server.ts';
 export type { SimulationStep } from './simulated-network.ts';
 export {

@@ -10,7 +10,14 @@ const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 const maxAnnotationBytes = 256 * 1024;
 
 /** Members that a client cannot change after the creation. The API server ignores some of them in a patch, and refuses others. */
-const immutable = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const;
+const immutable = [
+  'name',
+  'namespace',
+  'uid',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+] as const;
 
 /**
  * Validates the metadata of all kinds, as ValidateObjectMeta of k8s.io/apimachinery does.

@@ -11,6 +11,8 @@ export interface SimulatedRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
+  /** Who sends it: `operator-1`, `user`. Undefined for the cluster itself, whose requests nobody refuses. */
+  readonly from?: string;
 }
 
 /** A request, as the API server understands it. */
@@ -25,6 +27,7 @@ export interface ResourceRequest {
   readonly isMetadataOnly: boolean;
   readonly contentType: string;
   readonly body: unknown;
+  readonly from: string | undefined;
 }
 
 const pathPattern =
@@ -66,7 +69,8 @@ export function readRequest(
   if (parts === undefined) throw notSimulated(request, 'this path');
   const { group, version, plural, namespace, name, subresource } = parts;
   const kind = kindAt(group, version, plural);
-  if (kind === undefined) throw notServed();
+  if (kind === undefined)
+    throw notSimulated(request, `${plural} of ${group || 'the core group'} ${version}: add a custom kind to \`kinds\``);
   if (subresource !== undefined && subresource !== 'status')
     throw notSimulated(request, `the subresource ${subresource}`);
   const accept = headers.accept ?? '';
@@ -83,6 +87,7 @@ export function readRequest(
     isMetadataOnly,
     contentType,
     body: request.body === undefined ? undefined : JSON.parse(request.body),
+    from: request.from,
   };
 }
 

@@ -7,7 +7,7 @@ import type { SimulatedNetwork } from './simulated-network.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** Which simulated process the running code belongs to. Promises and timers inherit it. */
-const currentProcess = new AsyncLocalStorage<RunningProcess>();
+const currentProcess = new AsyncLocalStorage<string>();
 
 /** The gauges that are 0 when an operator rests: nothing is queued or running, and no status write waits. */
 const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'];
@@ -35,11 +35,20 @@ export class RunningProcess {
     this.name = name;
     this.operator = operator;
     this.#time = time;
-    this.#ended = currentProcess.run(this, () => this.#run());
+    this.#ended = currentProcess.run(name, () => this.#run());
   }
 
   /** Connects and starts an operator. */
-  static async start(
+  static start(
+    name: string,
+    network: SimulatedNetwork,
+    time: VirtualTime,
+    options: ProcessOptions,
+  ): Promise<RunningProcess> {
+    return currentProcess.run(name, () => RunningProcess.#start(name, network, time, options));
+  }
+
+  static async #start(
     name: string,
     network: SimulatedNetwork,
     time: VirtualTime,
@@ -90,7 +99,7 @@ export class RunningProcess {
   /** Ends it at once: none of its timers fires any more. */
   end(): void {
     this.#state = 'ended';
-    this.#time.removeTimers(() => currentProcess.getStore() === this);
+    this.#time.removeTimers(() => currentProcess.getStore() === this.name);
   }
 
   async #run(): Promise<void> {

@@ -43,6 +43,9 @@ const builtInStrategies = Object.values(builtInKinds)
   .map(builtInStrategy)
   .filter((strategy) => strategy !== undefined);
 
+/** The kinds whose update creates an object that does not exist (`AllowCreateOnUpdate`). */
+const createsOnUpdate = new Set(['Lease', 'Event']);
+
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
   /** The custom kinds that it serves, besides the built-in kinds. */
@@ -63,6 +66,8 @@ export interface AdmittedRequest {
   readonly subresource: 'status' | undefined;
   /** What a write would store. Undefined for reads and deletions. */
   readonly object: KubeObject | undefined;
+  /** Who sends it: a process, such as `operator-1`, or `user`. */
+  readonly from: string;
 }
 
 /**
@@ -176,6 +181,7 @@ export class SimulatedApiServer {
     const start = token === null ? { revision: this.revision, after: 0 } : (JSON.parse(atob(token)) as PageStart);
     if (token !== null && start.revision <= this.#log.compactedRevision)
       throw expired('The provided continue parameter is too old');
+    requireKnownVersion(query);
     if (Number(query.get('resourceVersion') ?? 0) > this.revision)
       throw tooLargeVersion(query.get('resourceVersion'), this.revision);
     // A page ends in the storage, which does not know selectors: objects that do not match may follow.
@@ -203,7 +209,8 @@ export class SimulatedApiServer {
     const { kind, query, isMetadataOnly } = request;
     const version = query.get('resourceVersion') ?? '';
     const isStreamedList = query.get('sendInitialEvents') === 'true';
-    if (!isStreamedList && version === '')
+    requireKnownVersion(query);
+    if (!isStreamedList && (version === '' || version === '0'))
       throw new NotSimulatedError('the simulated API server does not know a watch without a version: list first');
     const from = isStreamedList ? this.revision : Number(version);
     const watch = new SimulatedWatch(this.#log, kind, {
@@ -221,6 +228,8 @@ export class SimulatedApiServer {
     const given = this.#body(request, strategy);
     const { generateName, name = generateName && this.#generatedName(generateName) } = given.metadata;
     if (!name) throw invalidName(kind);
+    if (given.metadata.resourceVersion !== undefined)
+      throw new RefusedError({ code: 500, message: 'resourceVersion should not be set on objects to be created' });
     const metadata = {
       ...withoutServerFields(given.metadata),
       name,
@@ -251,9 +260,6 @@ export class SimulatedApiServer {
     const old = this.#log.get(kind, key);
     if (old === undefined && subresource !== undefined) throw notFound(kind, key.name);
     const applied = this.#readBody(request);
-    if (applied.metadata.managedFields !== undefined) {
-      throw new RefusedError({ code: 400, reason: 'BadRequest', message: 'metadata.managedFields must be nil' });
-    }
     if (old !== undefined) requireVersion(kind, old, applied.metadata.resourceVersion);
     requireDeclared(strategy, applied);
     const force = query.get('force') === 'true';
@@ -279,6 +285,8 @@ export class SimulatedApiServer {
   /** An update or a patch. */
   #change(request: ResourceRequest, strategy: Strategy): StoredObject {
     const { kind, verb, body, contentType } = request;
+    if (verb === 'update' && createsOnUpdate.has(kind.kind) && this.#log.get(kind, keyOfRequest(request)) === undefined)
+      throw new NotSimulatedError(`the simulated API server does not create a ${kind.kind} by an update`);
     const old = this.#existing(kind, keyOfRequest(request));
     let changed: StoredObject;
     if (verb === 'update') {
@@ -344,6 +352,8 @@ export class SimulatedApiServer {
 
   #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
     const { kind } = strategy;
+    if (kind === builtInKinds.Namespace)
+      throw new NotSimulatedError('the simulated API server has no controller that empties a deleted namespace');
     const { metadata } = object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
     const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;
@@ -397,13 +407,15 @@ export class SimulatedApiServer {
   }
 
   #admit(request: ResourceRequest, object: StoredObject | undefined): void {
-    const { verb, kind, namespace, name, subresource } = request;
+    const { verb, kind, namespace, name, subresource, from } = request;
+    if (from === undefined) return;
     const refusal = this.#refuse({
       verb,
       kind,
       namespace,
       name,
       subresource,
+      from,
       object: object as KubeObject | undefined,
     });
     if (refusal !== undefined) throw new RefusedError(refusal);
@@ -655,6 +667,15 @@ function terminating(kind: Kind, namespace: string): RefusedError {
       ],
     },
   });
+}
+
+/** @throws {@link NotSimulatedError} for a version that asks for the past. */
+function requireKnownVersion(query: URLSearchParams): void {
+  const [version, match] = [query.get('resourceVersion') ?? '', query.get('resourceVersionMatch') ?? ''];
+  if (/^\d*$/.test(version) && (match === '' || match === 'NotOlderThan')) return;
+  throw new NotSimulatedError(
+    `the simulated API server does not know resourceVersion=${version}&resourceVersionMatch=${match}`,
+  );
 }
 
 const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });

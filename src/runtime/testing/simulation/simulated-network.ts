@@ -1,5 +1,6 @@
 import { Dispatcher } from 'undici';
 import { isObject } from '../../apply/json.ts';
+import type { Status } from '../../client/api-error.ts';
 import type { Connection } from '../../client/connection.ts';
 import type { SimulatedRequest } from './resource-request.ts';
 import type { SimulatedApiServer, SimulatedResponse } from './simulated-api-server.ts';
@@ -12,8 +13,8 @@ const defaultHeadersTimeoutMs = 30_000;
 export interface SimulationStep {
   /** For the story of a run: `echoperator: PATCH /apis/batch/v1/…`. */
   readonly description: string;
-  /** Makes it happen. */
-  run(): void;
+  /** Makes it happen. What it waits for must happen without another step. */
+  run(): void | Promise<void>;
 }
 
 /** The network between the processes of a simulation and its API server. Nothing moves until it is told to. */
@@ -84,6 +85,7 @@ class SimulatedPool extends Dispatcher {
   readonly #server: SimulatedApiServer;
   readonly #process: string;
   readonly #isImmediate: boolean;
+  #isDestroyed = false;
 
   constructor(
     opened: (exchange: SimulatedExchange) => void,
@@ -105,6 +107,10 @@ class SimulatedPool extends Dispatcher {
       this.#exchanges.delete(exchange);
       this.#closed(exchange);
     });
+    if (this.#isDestroyed) {
+      handler.onResponseError?.(exchange, new Error('the client is destroyed'));
+      return false;
+    }
     this.#exchanges.add(exchange);
     this.#opened(exchange);
     exchange.send();
@@ -121,6 +127,7 @@ class SimulatedPool extends Dispatcher {
 
   override destroy(): Promise<void>;
   override destroy(...given: unknown[]): Promise<void> | void {
+    this.#isDestroyed = true;
     for (const exchange of [...this.#exchanges]) exchange.fail(new Error('the connection was destroyed'));
     const callback = given.at(-1);
     return typeof callback === 'function' ? void callback() : Promise.resolve();
@@ -154,7 +161,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   ) {
     this.process = process;
     this.#server = server;
-    this.#request = requestOf(options);
+    this.#request = { ...requestOf(options), from: process };
     this.#handler = handler;
     this.#forget = forget;
     this.#headersTimeoutMs = options.headersTimeout ?? defaultHeadersTimeoutMs;
@@ -167,10 +174,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   /** Whether it is a list, a watch or about a Lease: operators at rest send them too. */
   get isUpkeep(): boolean {
     const { method, path } = this.#request;
-    return (
-      path.includes('/leases') ||
-      (method === 'GET' && !/\/[^/?]+\/[^/?]+(\?|$)/.test(path.replace(/^.*\/namespaces\/[^/]+/, '')))
-    );
+    return path.includes('/leases') || (method === 'GET' && /[?&](?:watch|limit)=/.test(path));
   }
 
   get isStreaming(): boolean {
@@ -203,7 +207,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     }
     if (this.#headersTimeoutMs > 0) {
       const error = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
-      this.#timer = setTimeout(() => this.fail(error), this.#headersTimeoutMs);
+      this.#timer = setTimeout(() => this.#giveUp(error), this.#headersTimeoutMs);
     }
   }
 
@@ -216,6 +220,18 @@ class SimulatedExchange implements Dispatcher.DispatchController {
       this.#end();
       throw error;
     }
+  }
+
+  /** The sender no longer waits, but what it has sent may still arrive. */
+  #giveUp(error: Error): void {
+    if (this.#state !== 'sent' || this.isWatch) {
+      this.fail(error);
+      return;
+    }
+    clearTimeout(this.#timer);
+    if (this.#isAbandoned) return;
+    this.#isAbandoned = true;
+    this.#handler.onResponseError?.(this, error);
   }
 
   /** The connection breaks. */
@@ -237,7 +253,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   abort(reason: Error): void {
     this.aborted = true;
     this.reason = reason;
-    this.fail(reason);
+    this.#giveUp(reason);
   }
 
   pause(): void {
@@ -264,7 +280,9 @@ class SimulatedExchange implements Dispatcher.DispatchController {
       this.#handler.onResponseStart?.(this, 200, { 'content-type': 'application/json' }, 'OK');
       return;
     }
-    this.#handler.onResponseStart?.(this, answer.code, { 'content-type': 'application/json' }, '');
+    const seconds = (answer.body as Status).details?.retryAfterSeconds;
+    const headers = { 'content-type': 'application/json', ...(seconds && { 'retry-after': String(seconds) }) };
+    this.#handler.onResponseStart?.(this, answer.code, headers, '');
     this.#handler.onResponseData?.(this, Buffer.from(JSON.stringify(answer.body)));
     this.#complete();
   }

@@ -36,8 +36,10 @@ export interface SimulationOptions extends ClusterOptions {
   readonly controllers: readonly DefinedController[];
   /** Other custom kinds that the server serves. Default: none. */
   readonly kinds?: readonly CustomKind[];
-  /** Options of the controllers, as of `runOperator`. */
-  readonly options?: AddOptions;
+  /** Options of the controllers, as of `runOperator`: `namespaces`, `caches`. */
+  readonly controllerOptions?: AddOptions;
+  /** Creates what exists before the operator starts. Default: nothing. */
+  readonly before?: (client: Client) => Promise<unknown>;
 }
 
 /** A process of the operator in a simulation. */
@@ -103,7 +105,10 @@ const startMs = Date.UTC(2030, 0, 1);
 const stepMs = 1;
 
 /** A simulation that takes more steps than this without a pause does not end by itself. */
-const maxSteps = 5000;
+const maxSteps = 2000;
+
+/** As many more for each object. */
+const maxStepsPerObject = 50;
 
 /** An operator that is busy for so many timers does not come to rest. */
 const maxTimers = 1000;
@@ -217,16 +222,17 @@ export class DirectedSimulation implements Simulation {
 
   /** Lets everything happen, and time pass, until this is true. @throws Error if nothing happens any more */
   async until(isReached: () => boolean): Promise<void> {
-    for (;;) {
+    for (let fired = 0; ; fired += 1) {
       await this.#deliverAll(isReached);
       if (isReached()) return;
       if (this.#time.nextDueMs === undefined) throw this.error('the simulation stands still');
+      if (fired > maxTimers) throw this.error('what the simulation waits for does not happen');
       this.#time.fireNext();
     }
   }
 
   objects<T extends KubeObject>(kind: Kind<T>): readonly T[] {
-    return this.server.objects(kind) as unknown as readonly T[];
+    return structuredClone(this.server.objects(kind)) as unknown as readonly T[];
   }
 
   /** Tells all processes to stop, and resolves when they have ended. */
@@ -264,12 +270,13 @@ export class DirectedSimulation implements Simulation {
         ...(this.#options.others?.(this) ?? []),
       ];
       if (due.length === 0) return;
-      if (steps > maxSteps) throw this.error('the operator sends requests without end');
+      if (steps > maxSteps && steps > maxSteps + maxStepsPerObject * [...this.server.all()].length)
+        throw this.error('the operator sends requests without end');
       const alternatives = [...due, ...this.#timerSteps(), ...(this.#director.disturbances?.() ?? [])];
       const step = alternatives[this.#director.choose(alternatives)];
       if (step === undefined) throw new RangeError(`there are ${alternatives.length} alternatives`);
       this.note(step.description);
-      step.run();
+      await step.run();
       this.#time.advanceTo(this.#time.nowMs + stepMs);
     }
   }
@@ -307,13 +314,14 @@ export async function simulate<R>(
   options: SimulationOptions,
   test: (simulation: Simulation) => Promise<R>,
 ): Promise<R> {
-  const { controllers, options: addOptions } = options;
+  const { controllers, controllerOptions, before } = options;
   const kinds = [...new Set([...controllers.map(({ kind }) => kind), ...(options.kinds ?? [])])];
   const add = (operator: Operator): void => {
-    for (const controller of controllers) controller.add(operator, addOptions);
+    for (const controller of controllers) controller.add(operator, controllerOptions);
   };
   return inVirtualTime(options.seed ?? 1, async (time) => {
     const simulation = new DirectedSimulation({ ...options, kinds }, add, time, { choose: () => 0 });
+    await before?.(simulation.client);
     await simulation.start();
     const result = await test(simulation);
     await simulation.end();

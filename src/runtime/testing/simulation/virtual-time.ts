@@ -20,14 +20,18 @@ interface Timer {
 
 /** What `setTimeout` returns: as much of Node's class as programs use. */
 class Handle {
+  readonly #id: number;
   readonly #clear: () => void;
   readonly #refresh: () => void;
 
-  constructor(clear: () => void, refresh: () => void) {
+  constructor(id: number, clear: () => void, refresh: () => void) {
+    this.#id = id;
     this.#clear = clear;
     this.#refresh = refresh;
   }
 
+  /** Node's timers are numbers too, which `clearTimeout` takes. */
+  [Symbol.toPrimitive] = (): number => this.#id;
   ref = (): this => this;
   unref = (): this => this;
   hasRef = (): boolean => true;
@@ -40,6 +44,16 @@ class Handle {
     return this;
   };
   [Symbol.dispose] = (): void => this.#clear();
+}
+
+/** What the timers of `node:timers/promises` reject with. */
+class AbortError extends Error {
+  override readonly name = 'AbortError';
+  readonly code = 'ABORT_ERR';
+
+  constructor(cause: unknown) {
+    super('The operation was aborted', { cause });
+  }
 }
 
 /** Options of {@link VirtualTime}. */
@@ -65,6 +79,7 @@ export class VirtualTime {
   #nowMs: number;
   readonly #startMs: number;
   #order = 0;
+  #handles = 0;
   readonly #realClearImmediate = clearImmediate;
   /** The immediates that have not run. */
   readonly #immediates = new Set<unknown>();
@@ -90,19 +105,16 @@ export class VirtualTime {
     if (VirtualTime.#installed !== undefined)
       throw new Error('a simulation runs in this process already: await its end');
     VirtualTime.#installed = this;
-    const now = () => this.#nowMs;
     const RealDate = Date;
-    this.#replace(
-      globalThis,
-      'Date',
-      class extends RealDate {
-        constructor(...given: readonly unknown[]) {
-          super(...((given.length === 0 ? [now()] : given) as [number]));
-        }
-
-        static override now = now;
-      },
-    );
+    const now = () => this.#nowMs;
+    // A proxy, so that dates of before are instances of it too.
+    const VirtualDate = new Proxy(RealDate, {
+      apply: () => new RealDate(now()).toString(),
+      construct: (target, given, newTarget) =>
+        Reflect.construct(target, given.length === 0 ? [now()] : given, newTarget),
+      get: (target, name) => (name === 'now' ? now : Reflect.get(target, name)),
+    });
+    this.#replace(globalThis, 'Date', VirtualDate);
     this.#replace(performance, 'now', () => this.#nowMs - this.#startMs);
     this.#replace(Math, 'random', this.#random);
     this.#replace(crypto, 'randomUUID', () => this.#randomUuid());
@@ -112,8 +124,8 @@ export class VirtualTime {
     this.#replace(globalThis, 'setInterval', (run: () => void, ms?: number, ...args: unknown[]) =>
       this.#set(run, ms, args, true),
     );
-    this.#replace(globalThis, 'clearTimeout', (handle: unknown) => this.#timers.delete(handle as Handle));
-    this.#replace(globalThis, 'clearInterval', (handle: unknown) => this.#timers.delete(handle as Handle));
+    this.#replace(globalThis, 'clearTimeout', (handle: unknown) => this.#clear(handle));
+    this.#replace(globalThis, 'clearInterval', (handle: unknown) => this.#clear(handle));
     this.#replace(globalThis, 'setImmediate', (run: (...args: unknown[]) => void, ...args: unknown[]) =>
       this.#setImmediate(run, args),
     );
@@ -127,7 +139,7 @@ export class VirtualTime {
       'setTimeout',
       async (ms?: number, value?: unknown, options?: { readonly signal?: AbortSignal }) => {
         await pause(ms ?? 0, options?.signal);
-        options?.signal?.throwIfAborted();
+        if (options?.signal?.aborted) throw new AbortError(options.signal.reason);
         return value;
       },
     );
@@ -178,6 +190,12 @@ export class VirtualTime {
     }
   }
 
+  /** @param handle what `setTimeout` returned, or its number */
+  #clear(handle: unknown): void {
+    if (handle instanceof Handle) this.#timers.delete(handle);
+    else for (const each of this.#timers.keys()) if (Number(each) === Number(handle)) this.#timers.delete(each);
+  }
+
   #next(): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of this.#timers.values()) {
@@ -195,7 +213,9 @@ export class VirtualTime {
   ): Handle {
     // As Node: at least a millisecond, and one for what a timer cannot hold.
     const afterMs = ms !== undefined && ms >= 1 && ms <= 2 ** 31 - 1 ? ms : 1;
+    this.#handles += 1;
     const handle: Handle = new Handle(
+      this.#handles,
       () => this.#timers.delete(handle),
       () => this.#schedule(handle, timer, afterMs),
     );

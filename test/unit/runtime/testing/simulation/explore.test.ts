@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { kinds } from '../../../../../src/operator.ts';
 import { ExplorationError, explore } from '../../../../../src/runtime/testing/simulation/index.ts';
 import { scenariosOn } from '../../../../integration/environment/perturbed-scenarios.ts';
 import { naiveScenario } from '../../../../seeded-bugs/naive-scenario.ts';
@@ -9,19 +10,18 @@ const scenarioOf = (name: string) => {
   return scenario;
 };
 
-/** More in nightly-unit. */
-const runs = Number(process.env.EXPLORED_SCHEDULES ?? 30);
+const runs = 30;
 
 describe.each(['scheduled-echo', 'scheduled-echo-name-taken', 'pod-set', 'echo-name-taken'])('%s', (name) => {
   test(`comes right under ${runs} random schedules`, async () => {
-    const report = await explore({ scenario: scenarioOf(name), runs });
+    const report = await explore({ scenario: scenarioOf(name), customKinds: kinds, runs });
     expect(report.steps).toBeGreaterThan(20 * runs);
   });
 });
 
 describe('a controller that gives its child another name each time', () => {
   const found = async (options: object = {}): Promise<unknown> =>
-    explore({ scenario: naiveScenario, runs: 500, ...options }).catch((error: unknown) => error);
+    explore({ scenario: naiveScenario, runs: 200, ...options }).catch((error: unknown) => error);
 
   test('is caught, and a short schedule repeats it', async () => {
     const error = await found();
