@@ -1,6 +1,7 @@
 /**
- * Resolves after a time, or as soon as the signal aborts. It uses the global timers, which a simulation replaces; those of
- * `node:timers/promises` a test runner may load in a way that nobody can replace.
+ * Resolves after a time, or as soon as the signal aborts.
+ *
+ * It uses the global timers: a simulation replaces those, and cannot replace `node:timers/promises` under Jest, which copies its exports.
  */
 export async function pause(durationMs: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return;

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-test(`answers ${histories} random histories of requests as the API server does`, async () => {
+test(`responds to ${histories} random histories of requests as the API server does`, async () => {
   const namespace = await cluster.namespace();
   let [requests, skipped, unfinished] = [0, 0, 0];
   await fc.assert(
@@ -29,8 +29,8 @@ test(`answers ${histories} random histories of requests as the API server does`,
         for (const request of history) {
           requests += 1;
           const expected = await real.send(request);
-          const answer = await other.send(request);
-          if (answer !== notSimulated) expect(answer).toEqual(expected);
+          const response = await other.send(request);
+          if (response !== notSimulated) expect(response).toEqual(expected);
           else if (isRefusal(expected)) skipped += 1;
           // From here on the two servers have other objects.
           else {
@@ -47,6 +47,6 @@ test(`answers ${histories} random histories of requests as the API server does`,
   expect(unfinished).toBeLessThan(histories / 10);
   expect(skipped).toBeLessThan(requests / 10);
   console.log(
-    `${histories} histories with ${requests} requests had equal answers, apart from ${skipped} refusals that are not simulated`,
+    `${histories} histories with ${requests} requests had equal responses, apart from ${skipped} refusals that are not simulated`,
   );
 });

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../pause.ts';
 
 /**
  * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll` counts as
@@ -28,7 +28,7 @@ export async function eventually<R>(
     }
     const leftMs = deadlineMs - performance.now();
     if (leftMs <= 0) throw new Error(`not within ${timeoutMs} ms: ${description}`, { cause: lastError });
-    await delay(Math.min(pauseMs(performance.now() - startedAtMs), leftMs));
+    await pause(Math.min(pauseMs(performance.now() - startedAtMs), leftMs));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Kind } from '../kind/index.ts';
-import type { Facts } from './facts.ts';
+import { differenceOf, type Facts } from './facts.ts';
 import type { Scenario } from './perturbation-scenario.ts';
 
 /**
@@ -112,6 +112,20 @@ const generations = /\.(generation|observedGeneration|annotations\.deployment\.k
 
 export const withoutGenerations = (facts: Facts): Facts =>
   new Map([...facts].filter(([path]) => !generations.test(path)));
+
+/** Returns what is wrong with the objects after the steps of undisturbed runs. */
+export function problemOfStates(scenario: Scenario, states: ReadonlyMap<string, Facts>): string | undefined {
+  const last = [...states.keys()].at(-1) ?? '';
+  const [left] = states.get(last)?.keys() ?? [];
+  if (left !== undefined) return `${scenario.name}: the last step, ${last}, must delete everything; left: ${left}`;
+  const stateAfter = (step: string): Facts => withoutGenerations(states.get(step) ?? new Map());
+  for (const [step, earlier] of Object.entries(scenario.restores ?? {})) {
+    const difference = differenceOf(stateAfter(earlier), stateAfter(step));
+    if (difference !== undefined)
+      return `${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`;
+  }
+  return undefined;
+}
 
 export function plansOf(learned: Learned): readonly Plan[] {
   const { scenario, steps } = learned;

@@ -1,5 +1,5 @@
 import { createClient } from '../client/create-client.ts';
-import { common, differenceOf, numbered } from './facts.ts';
+import { common, numbered } from './facts.ts';
 import { allEnded, messageOf, PerturbationError } from './perturbation-errors.ts';
 import {
   isNamed,
@@ -7,8 +7,8 @@ import {
   type LearnedWrite,
   type Plan,
   plansOf,
+  problemOfStates,
   textOf,
-  withoutGenerations,
 } from './perturbation-plans.ts';
 import { Run, type RunOptions } from './perturbation-run.ts';
 import type { PerturbOptions, Scenario } from './perturbation-scenario.ts';
@@ -155,17 +155,8 @@ async function learn(scenario: Scenario, options: AllOptions, limit: Limit): Pro
   );
   const steps = Object.keys(scenario.steps);
   const states = steps.map((step) => [step, common(runs.map(({ states }) => states.get(step) ?? new Map()))] as const);
-  const last = steps.at(-1) ?? '';
-  const left = [...(states.at(-1)?.[1].keys() ?? [])];
-  if (left.length > 0) {
-    throw new PerturbationError(`${scenario.name}: the last step, ${last}, must delete everything; left: ${left[0]}`);
-  }
-  const restorable = new Map(states.map(([step, facts]) => [step, withoutGenerations(facts)]));
-  for (const [step, earlier] of Object.entries(scenario.restores ?? {})) {
-    const difference = differenceOf(restorable.get(earlier) ?? new Map(), restorable.get(step) ?? new Map());
-    if (difference === undefined) continue;
-    throw new PerturbationError(`${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`);
-  }
+  const problem = problemOfStates(scenario, new Map(states));
+  if (problem !== undefined) throw new PerturbationError(problem);
   return {
     scenario,
     steps: states.map(([name, state]) => ({

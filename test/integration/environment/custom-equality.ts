@@ -13,6 +13,7 @@ import {
   type StoredObject,
   type Strategy,
 } from '../../../src/runtime/testing/simulation/strategy.ts';
+import type { Schema } from '../../../src/runtime/testing/spec-mutations.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { syntheticKinds } from './custom-kinds.ts';
 import { RawRequests } from './raw-requests.ts';
@@ -38,22 +39,6 @@ export function withoutValidation({ definition }: Subject): CustomResourceDefini
     return { ...rest, schema: { openAPIV3Schema } };
   });
   return { ...definition, spec: { ...definition.spec, versions } } as CustomResourceDefinitionManifest;
-}
-
-interface Schema {
-  readonly type?: string;
-  readonly format?: string;
-  readonly enum?: readonly unknown[];
-  readonly pattern?: string;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly minLength?: number;
-  readonly maxLength?: number;
-  readonly required?: readonly string[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly additionalProperties?: Schema;
-  readonly items?: Schema;
-  readonly 'x-kubernetes-int-or-string'?: boolean;
 }
 
 export const schemaOf = ({ definition }: Subject): Schema =>

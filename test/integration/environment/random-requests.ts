@@ -196,15 +196,15 @@ export const randomRequests: fc.Arbitrary<readonly RandomRequest[]> = fc.array(r
   size: 'max',
 });
 
-/** What a server has answered, without what differs between any two servers. */
-export type Answer = string;
+/** The response of a server, without what differs between any two servers. */
+export type CanonicalResponse = string;
 
-/** The simulated server does not know what the API server answers. */
-export const notSimulated: Answer = 'not simulated';
+/** The simulated server does not know the API server's response. */
+export const notSimulated: CanonicalResponse = 'not simulated';
 
-export const isRefusal = (answer: Answer): boolean => 'code' in JSON.parse(answer);
+export const isRefusal = (response: CanonicalResponse): boolean => 'code' in JSON.parse(response);
 
-/** Sends random requests to a server, and records its answers. */
+/** Sends random requests to a server, and records its responses. */
 export class RequestSender {
   readonly #client: Client;
   readonly #namespace: string;
@@ -218,8 +218,8 @@ export class RequestSender {
     this.#namespace = namespace;
   }
 
-  /** Sends a request and returns the answer. */
-  async send(request: RandomRequest): Promise<Answer> {
+  /** Sends a request and returns the response. */
+  async send(request: RandomRequest): Promise<CanonicalResponse> {
     try {
       return this.#canonical(await this.#result(request));
     } catch (error) {
@@ -330,7 +330,7 @@ export class RequestSender {
   }
 
   /** Replaces uids, versions and times by marks. */
-  #canonical(value: unknown): Answer {
+  #canonical(value: unknown): CanonicalResponse {
     const text = JSON.stringify(value, (member, each) => {
       if (member === 'resourceVersion' || member === 'uid') return this.#mark(member, String(each));
       if (member === 'managedFields' && Array.isArray(each)) return withoutTimes(each);

@@ -40,8 +40,8 @@ function planOf(name: string): Plan {
   const recorded = builtInDefaults[plain];
   if (recorded === undefined) throw new NotSimulatedError(`the defaults of ${name} are not recorded`);
   const schema = builtInTypes[name];
-  const known = schema?.type === 'struct' ? schema.fields : undefined;
-  // The table has no status, and none of its fields can be told from a pointer: see built-in-resources.ts.
+  // A status is stored as it is sent, apart from unknown fields: see built-in-resources.ts.
+  const known = schema?.type === 'struct' && !name.endsWith('Status') ? schema.fields : undefined;
   const fallback = known === undefined ? keepsAll : dropsZero;
   const fieldsOf = (names: string, type?: Field['type']): [string, Field][] =>
     names

@@ -12,6 +12,7 @@ import {
   sameValue,
   unsupported,
 } from './built-in-refusals.ts';
+import { fieldValueError } from './field-error.ts';
 import { NotSimulatedError } from './strategy.ts';
 
 /** `registry:5000/name:tag@digest`; other texts are no image names (github.com/distribution/reference). */
@@ -143,9 +144,7 @@ const nameCauses = (name: unknown, path: string, isDuplicate: boolean): Causes =
     return [
       invalid(path, name, 'a lowercase RFC 1123 label must consist of lower case alphanumeric characters or "-"'),
     ];
-  return isDuplicate
-    ? [{ reason: 'FieldValueDuplicate', field: path, message: `Duplicate value: ${JSON.stringify(name)}` }]
-    : [];
+  return isDuplicate ? [fieldValueError('FieldValueDuplicate', path, name)] : [];
 };
 
 function containerCauses(container: unknown, path: string, volumes: readonly unknown[], isDuplicate: boolean): Causes {
@@ -169,11 +168,7 @@ function containerCauses(container: unknown, path: string, volumes: readonly unk
       const volume = getMember(mount, 'name');
       const field = `${path}.volumeMounts[${index}]`;
       return [
-        ...(volumes.includes(volume)
-          ? []
-          : [
-              { reason: 'FieldValueNotFound', field: `${field}.name`, message: `Not found: ${JSON.stringify(volume)}` },
-            ]),
+        ...(volumes.includes(volume) ? [] : [fieldValueError('FieldValueNotFound', `${field}.name`, volume)]),
         ...(String(getMember(mount, 'mountPath') ?? '') === '' ? [required(`${field}.mountPath`)] : []),
       ];
     }),

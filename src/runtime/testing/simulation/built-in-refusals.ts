@@ -1,10 +1,9 @@
 import { isObject } from '../../apply/json.ts';
-import type { StatusCause } from '../../client/api-error.ts';
 import type { Kind } from '../../kind/index.ts';
-import { RefusedError } from './strategy.ts';
+import { type FieldError, fieldError, fieldValueError, invalid as invalidObject, quote } from './field-error.ts';
 
 /** The problems that the API server finds in an object. */
-export type Causes = readonly StatusCause[];
+export type Causes = readonly FieldError[];
 
 export const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 export const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -28,29 +27,16 @@ export function sameValue(a: unknown, b: unknown): boolean {
   );
 }
 
-export const required = (field: string, detail = ''): StatusCause => ({
-  reason: 'FieldValueRequired',
-  field,
-  message: detail === '' ? 'Required value' : `Required value: ${detail}`,
-});
+export const required = (field: string, detail?: string): FieldError => fieldError('FieldValueRequired', field, detail);
 
-export const invalid = (field: string, value: unknown, detail: string): StatusCause => ({
-  reason: 'FieldValueInvalid',
-  field,
-  message: `Invalid value: ${JSON.stringify(value) ?? 'null'}: ${detail}`,
-});
+export const invalid = (field: string, value: unknown, detail: string): FieldError =>
+  fieldValueError('FieldValueInvalid', field, value ?? null, detail);
 
-export const forbidden = (field: string, detail: string): StatusCause => ({
-  reason: 'FieldValueForbidden',
-  field,
-  message: `Forbidden: ${detail}`,
-});
+export const forbidden = (field: string, detail: string): FieldError =>
+  fieldError('FieldValueForbidden', field, detail);
 
-export const unsupported = (field: string, value: unknown, values: readonly string[]): StatusCause => ({
-  reason: 'FieldValueNotSupported',
-  field,
-  message: `Unsupported value: ${JSON.stringify(value)}: supported values: ${values.map((one) => JSON.stringify(one)).join(', ')}`,
-});
+export const unsupported = (field: string, value: unknown, values: readonly string[]): FieldError =>
+  fieldValueError('FieldValueNotSupported', field, value ?? null, `supported values: ${values.map(quote).join(', ')}`);
 
 /** A cause for each of these fields that has changed. */
 export const immutable = (
@@ -65,14 +51,5 @@ export const immutable = (
 
 /** @throws RefusedError with code 422, if there are causes */
 export function refuseIfInvalid(kind: Kind, name: string, causes: Causes): void {
-  if (causes.length === 0) return;
-  const texts = causes.map(({ field, message }) => `${field}: ${message}`);
-  const text = texts.length === 1 ? texts[0] : `[${texts.join(', ')}]`;
-  const type = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
-  throw new RefusedError({
-    code: 422,
-    reason: 'Invalid',
-    message: `${type} ${JSON.stringify(name)} is invalid: ${text}`,
-    details: { name, causes },
-  });
+  if (causes.length > 0) throw invalidObject(kind, name, causes);
 }

@@ -4,6 +4,7 @@ import { getMember, type JsonObject } from '../../apply/json.ts';
 import type { Complete } from './built-in-decoding.ts';
 import { portCauses } from './built-in-pods.ts';
 import { type Causes, dnsLabel, invalid, listOf, required, sameValue, unsupported } from './built-in-refusals.ts';
+import { fieldError } from './field-error.ts';
 import { NotSimulatedError } from './strategy.ts';
 
 const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'];
@@ -132,7 +133,7 @@ export function serviceCauses(spec: JsonObject): Causes {
         ...(isNamed && !dnsLabel.test(String(name)) ? [invalid(`${path}.name`, name, 'must be a DNS label')] : []),
         ...portCauses(getMember(port, 'port'), `${path}.port`),
         ...(keys.indexOf(keys[index] ?? '') < index || (isNamed && names.indexOf(name) < index)
-          ? [{ reason: 'FieldValueDuplicate', field: path, message: 'Duplicate value' }]
+          ? [fieldError('FieldValueDuplicate', path)]
           : []),
       ];
     }),

@@ -5,8 +5,6 @@ import type { StoredObject } from './strategy.ts';
 export interface Change {
   readonly revision: number;
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
-  /** `group/version/plural` */
-  readonly resource: string;
   /** With the version of the change; of a deletion, the last state. */
   readonly object: StoredObject;
   /** The state before. Undefined for a creation. */
@@ -15,7 +13,8 @@ export interface Change {
 
 /** The only state of the simulated API server: a log of changes with one counter. The current objects follow from it. */
 export class ChangeLog {
-  readonly #changes: Change[] = [];
+  /** By resource, in their order. */
+  readonly #changes = new Map<string, Change[]>();
   /** By resource, then by `namespace/name`. */
   readonly #current = new Map<string, Map<string, StoredObject>>();
   /** As in etcd, whose first write has revision 2. */
@@ -44,9 +43,9 @@ export class ChangeLog {
   listAt(kind: Kind, revision: number): readonly StoredObject[] {
     if (revision >= this.#revision) return this.list(kind);
     const objects = new Map<string, StoredObject>();
-    for (const change of this.#changes) {
+    for (const change of this.#changes.get(versionedResource(kind)) ?? []) {
       if (change.revision > revision) break;
-      if (change.resource === versionedResource(kind)) put(objects, change);
+      put(objects, change);
     }
     return sorted(objects);
   }
@@ -58,13 +57,11 @@ export class ChangeLog {
 
   /** The first change of a kind after a revision. */
   next(kind: Kind, revision: number): Change | undefined {
-    const resource = versionedResource(kind);
-    // Revisions count the changes, from 2.
-    for (let index = Math.max(0, revision - 1); index < this.#changes.length; index += 1) {
-      const change = this.#changes[index];
-      if (change?.resource === resource) return change;
-    }
-    return undefined;
+    const changes = this.#changes.get(versionedResource(kind)) ?? [];
+    // From the end, because watches are rarely far behind.
+    let index = changes.length;
+    while (index > 0 && (changes[index - 1]?.revision ?? 0) > revision) index -= 1;
+    return changes[index];
   }
 
   /** Stores an object under a new version and returns it. */
@@ -88,8 +85,10 @@ export class ChangeLog {
     this.#revision += 1;
     const versioned = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
     const type = isRemoval ? 'DELETED' : before === undefined ? 'ADDED' : 'MODIFIED';
-    const change: Change = { revision: this.#revision, type, resource, object: versioned, before };
-    this.#changes.push(change);
+    const change: Change = { revision: this.#revision, type, object: versioned, before };
+    const changes = this.#changes.get(resource) ?? [];
+    this.#changes.set(resource, changes);
+    changes.push(change);
     const objects = this.#current.get(resource) ?? new Map<string, StoredObject>();
     this.#current.set(resource, objects);
     put(objects, change);

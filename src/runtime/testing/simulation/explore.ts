@@ -2,7 +2,7 @@ import type { Arbitrary } from 'fast-check';
 import { type CustomKind, isCustomKind, type Kind } from '../../kind/index.ts';
 import type { Operator } from '../../process/connect-operator.ts';
 import { common, differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
-import { withoutGenerations } from '../perturbation-plans.ts';
+import { problemOfStates, withoutGenerations } from '../perturbation-plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import { type ClusterOptions, DirectedSimulation, inVirtualTime } from './simulation.ts';
@@ -112,10 +112,12 @@ async function learn(options: ExploreOptions): Promise<ReadonlyMap<string, Facts
     runs.push(exploration);
   }
   const steps = Object.keys(options.scenario.steps);
-  const [left] = runs[0]?.states.get(steps.at(-1) ?? '')?.keys() ?? [];
-  if (left !== undefined)
-    throw new Error(`${options.scenario.name}: the last step must delete everything; left: ${left}`);
-  return new Map(steps.map((step) => [step, common(runs.map(({ states }) => states.get(step) ?? new Map()))]));
+  const states = new Map(
+    steps.map((step) => [step, common(runs.map((run) => run.states.get(step) ?? new Map()))] as const),
+  );
+  const problem = problemOfStates(options.scenario, states);
+  if (problem !== undefined) throw new Error(problem);
+  return states;
 }
 
 async function runSchedule(

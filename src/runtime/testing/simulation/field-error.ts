@@ -17,6 +17,7 @@ const titles = {
   FieldValueNotSupported: 'Unsupported value',
   FieldValueDuplicate: 'Duplicate value',
   FieldValueForbidden: 'Forbidden',
+  FieldValueNotFound: 'Not found',
   FieldValueTooLong: 'Too long',
   FieldValueTooMany: 'Too many',
 } as const;

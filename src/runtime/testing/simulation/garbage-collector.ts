@@ -1,4 +1,5 @@
-import { apiVersionOf, type OwnerReference } from '../../kind/index.ts';
+import { objectPath } from '../../client/resource-path.ts';
+import { keyOf, type OwnerReference } from '../../kind/index.ts';
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import type { StoredObject } from './strategy.ts';
@@ -65,14 +66,10 @@ export class GarbageCollector {
   }
 
   #step(verb: string, object: StoredObject, method: string, body: object): SimulationStep {
-    const { name, namespace } = object.metadata;
     return {
-      description: `garbage collector: ${verb} ${object.kind} ${name}`,
+      description: `garbage collector: ${verb} ${object.kind} ${object.metadata.name}`,
       run: () => {
-        const kind = this.#server.kindOf(object);
-        const root = kind.group === '' ? '/api/v1' : `/apis/${apiVersionOf(kind)}`;
-        const inNamespace = namespace === undefined ? '' : `/namespaces/${namespace}`;
-        const path = `${root}${inNamespace}/${kind.plural}/${name}`;
+        const path = objectPath(this.#server.kindOf(object), keyOf(object));
         const headers = { 'content-type': 'application/merge-patch+json' };
         this.#server.handle({ method, path, headers, body: JSON.stringify(body) });
       },

@@ -1,4 +1,4 @@
-import { isControlledBy, keyOf } from '../../kind/index.ts';
+import { controllerReference, isControlledBy, keyOf } from '../../kind/index.ts';
 import { Job, Pod } from '../../kinds/index.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import type { Simulation } from './simulation.ts';
@@ -6,7 +6,7 @@ import { NotSimulatedError } from './strategy.ts';
 
 /**
  * Plays the controller of Jobs: gives each Job a pod, and completes or fails it with its pod. Pods end when a test sets their phase to
- * `Succeeded` or `Failed`; nobody else runs them. For {@link ClusterOptions.others}.
+ * `Succeeded` or `Failed`; nobody else runs them. For {@link ClusterOptions.otherControllers}.
  *
  * @throws NotSimulatedError for Jobs of more than one pod, and for failures that must be repeated.
  */
@@ -36,8 +36,7 @@ function stepFor(job: Job, simulation: Simulation): SimulationStep | undefined {
   if (pod === undefined) {
     if (suspend) return undefined;
     const name = `${metadata.name}-${Math.random().toString(36).slice(2, 7)}`;
-    const controller = { apiVersion: 'batch/v1', kind: 'Job', name: metadata.name, uid: metadata.uid };
-    const ownerReferences = [{ ...controller, controller: true, blockOwnerDeletion: true }];
+    const ownerReferences = [controllerReference(Job, job)];
     const { labels, annotations } = template?.metadata ?? {};
     const ofPod = {
       ...keyOf(job),

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { StatusCause } from '../../client/api-error.ts';
 import type { Kind } from '../../kind/index.ts';
-import { RefusedError, type StoredMetadata, type StoredObject } from './strategy.ts';
+import { dnsSubdomain } from './built-in-refusals.ts';
+import { type FieldError, fieldError, fieldValueError, invalid } from './field-error.ts';
+import type { StoredMetadata, StoredObject } from './strategy.ts';
 
-const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const qualifiedName =
   /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -30,26 +30,10 @@ export function validateMetadata(kind: Kind, { metadata }: StoredObject, old: St
   if (causes.length > 0) throw invalid(kind, metadata.name, causes);
 }
 
-/** Returns the error that lists what is invalid in an object. */
-export function invalid(kind: Kind, name: string, causes: readonly StatusCause[]): RefusedError {
-  const [first, ...rest] = causes.map(({ field, message }) => `${field}: ${message}`);
-  const list = rest.length === 0 ? first : `[${[first, ...rest].join(', ')}]`;
-  const resource = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
-  return new RefusedError({
-    code: 422,
-    reason: 'Invalid',
-    message: `${resource} "${name}" is invalid: ${list}`,
-    details: { name, causes },
-  });
-}
-
-function* problemsOf(metadata: StoredMetadata): Iterable<StatusCause> {
+function* problemsOf(metadata: StoredMetadata): Iterable<FieldError> {
   const { name, labels = {}, annotations = {}, ownerReferences = [], finalizers = [] } = metadata;
-  const badValue = (field: string, value: unknown, why: string): StatusCause => ({
-    reason: 'FieldValueInvalid',
-    field: `metadata.${field}`,
-    message: `Invalid value: ${JSON.stringify(value)}: ${why}`,
-  });
+  const badValue = (field: string, value: unknown, why: string): FieldError =>
+    fieldValueError('FieldValueInvalid', `metadata.${field}`, value, why);
   if (!dnsSubdomain.test(name)) yield badValue('name', name, 'must be a DNS subdomain');
   for (const [key, value] of Object.entries(labels)) {
     if (!qualifiedName.test(key)) yield badValue('labels', key, 'name part must be a qualified name');
@@ -62,11 +46,7 @@ function* problemsOf(metadata: StoredMetadata): Iterable<StatusCause> {
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   }
   if (bytes > maxAnnotationBytes)
-    yield {
-      reason: 'FieldValueTooLong',
-      field: 'metadata.annotations',
-      message: 'Too long: may not be more than 262144 bytes',
-    };
+    yield fieldError('FieldValueTooLong', 'metadata.annotations', 'may not be more than 262144 bytes');
   for (const [index, reference] of ownerReferences.entries()) {
     for (const member of ['apiVersion', 'kind', 'name', 'uid'] as const) {
       if (!reference[member])
@@ -85,21 +65,15 @@ function* problemsOf(metadata: StoredMetadata): Iterable<StatusCause> {
   }
 }
 
-function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<StatusCause> {
+function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<FieldError> {
   for (const member of immutable) {
     if (isDeepStrictEqual(metadata[member], old[member])) continue;
-    yield {
-      reason: 'FieldValueInvalid',
-      field: `metadata.${member}`,
-      message: `Invalid value: ${JSON.stringify(metadata[member])}: field is immutable`,
-    };
+    yield fieldValueError('FieldValueInvalid', `metadata.${member}`, metadata[member], 'field is immutable');
   }
   const added = (metadata.finalizers ?? []).filter((each) => !old.finalizers?.includes(each));
   if (old.deletionTimestamp !== undefined && added.length > 0) {
-    yield {
-      reason: 'FieldValueForbidden',
-      field: 'metadata.finalizers',
-      message: `Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{${added.map((each) => `"${each}"`).join(', ')}}`,
-    };
+    const found = added.map((each) => `"${each}"`).join(', ');
+    const why = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${found}}`;
+    yield fieldError('FieldValueForbidden', 'metadata.finalizers', why);
   }
 }

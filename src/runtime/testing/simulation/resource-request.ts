@@ -1,6 +1,6 @@
 import { getMember } from '../../apply/json.ts';
 import { parseFieldSelector, parseLabelSelector } from '../../cache/label-selector.ts';
-import type { Kind } from '../../kind/index.ts';
+import type { Kind, KubeObject } from '../../kind/index.ts';
 import { NotSimulatedError, RefusedError, type StoredObject } from './strategy.ts';
 
 /** An HTTP request to the simulated API server. */
@@ -15,9 +15,22 @@ export interface SimulatedRequest {
   readonly from?: string;
 }
 
+/** A request that `refuse` decides about. */
+export interface AdmittedRequest {
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+  readonly kind: Kind;
+  readonly namespace: string | undefined;
+  readonly name: string | undefined;
+  readonly subresource: 'status' | undefined;
+  /** What a write would store. Undefined for reads and deletions. */
+  readonly object: KubeObject | undefined;
+  /** Who sends it: a process, such as `operator-1`, or `user`. */
+  readonly from: string;
+}
+
 /** A request, as the API server understands it. */
 export interface ResourceRequest {
-  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+  readonly verb: AdmittedRequest['verb'];
   readonly kind: Kind;
   readonly namespace: string | undefined;
   readonly name: string | undefined;

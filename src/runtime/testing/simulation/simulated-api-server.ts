@@ -17,11 +17,12 @@ import * as builtInKinds from '../../kinds/index.ts';
 import { builtInStrategy } from './built-in-resources.ts';
 import { ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
+import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
-import { jsonPatch } from './json-patch.ts';
-import { mergePatch } from './merge-patch.ts';
-import { invalid, validateMetadata } from './metadata.ts';
+import { validateMetadata } from './metadata.ts';
+import { jsonPatch, mergePatch } from './patches.ts';
 import {
+  type AdmittedRequest,
   filterOf,
   notServed,
   notSimulated,
@@ -57,22 +58,9 @@ export interface SimulatedApiServerOptions {
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
 }
 
-/** A request that `refuse` decides about. */
-export interface AdmittedRequest {
-  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
-  readonly kind: Kind;
-  readonly namespace: string | undefined;
-  readonly name: string | undefined;
-  readonly subresource: 'status' | undefined;
-  /** What a write would store. Undefined for reads and deletions. */
-  readonly object: KubeObject | undefined;
-  /** Who sends it: a process, such as `operator-1`, or `user`. */
-  readonly from: string;
-}
-
 /**
- * A small API server in memory: it answers the requests of the runtime's client as kube-apiserver does, without a network and without time
- * of its own. It throws {@link NotSimulatedError} for what it does not know, and never guesses.
+ * A small API server in memory: it responds to the requests of the runtime's client as kube-apiserver does, without a network and without time
+ * of its own. It throws {@link NotSimulatedError} for a request that it does not know; docs/testing.md lists what differs.
  *
  * It has no controllers, RBAC, quotas or admission: tests play them.
  */
@@ -123,7 +111,7 @@ export class SimulatedApiServer {
   }
 
   /**
-   * Answers a request; for a watch, returns what it delivers.
+   * Processes a request and returns the response; for a watch, what it delivers.
    *
    * @throws {@link NotSimulatedError} for what the server does not know.
    */
@@ -137,7 +125,7 @@ export class SimulatedApiServer {
       if (strategy === undefined) throw notSimulated(request, 'this kind');
       if (resource.subresource !== undefined && !strategy.hasStatus) throw notServed();
       if (resource.verb === 'watch') return this.#watch(resource);
-      return { code: resource.verb === 'create' ? 201 : 200, ...this.#answer(resource, strategy) };
+      return { code: resource.verb === 'create' ? 201 : 200, ...this.#respond(resource, strategy) };
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       const { status } = error;
@@ -148,7 +136,7 @@ export class SimulatedApiServer {
     }
   }
 
-  #answer(request: ResourceRequest, strategy: Strategy): { readonly code?: number; readonly body: object } {
+  #respond(request: ResourceRequest, strategy: Strategy): { readonly code?: number; readonly body: object } {
     const { kind, isMetadataOnly } = request;
     const view = (object: StoredObject): object => (isMetadataOnly ? metadataOf(object) : object);
     switch (request.verb) {
@@ -681,15 +669,8 @@ function requireKnownVersion(query: URLSearchParams): void {
 const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
 const expired = (message: string): RefusedError => new RefusedError({ code: 410, reason: 'Expired', message });
 
-function invalidName(kind: Kind): RefusedError {
-  return invalid(kind, '', [
-    {
-      reason: 'FieldValueRequired',
-      field: 'metadata.name',
-      message: 'Required value: name or generateName is required',
-    },
-  ]);
-}
+const invalidName = (kind: Kind): RefusedError =>
+  invalid(kind, '', [fieldError('FieldValueRequired', 'metadata.name', 'name or generateName is required')]);
 
 /** The storage names the resource, where validation names the kind. */
 function missingVersion(kind: Kind, name: string): RefusedError {

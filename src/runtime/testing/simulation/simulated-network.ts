@@ -48,11 +48,6 @@ export class SimulatedNetwork {
     return this.#requests;
   }
 
-  /** Whether a process waits for a response, not counting the events of watches. */
-  isWaiting(process: string): boolean {
-    return [...this.#exchanges].some((exchange) => exchange.process === process && !exchange.isWatch);
-  }
-
   /** What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent. */
   steps(): readonly SimulationStep[] {
     const all = [...this.#exchanges].map((exchange) => ({ exchange, step: exchange.next() }));
@@ -150,7 +145,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #state: 'sent' | 'processed' | 'streaming' | 'ended' = 'sent';
   #isAbandoned = false;
-  #answer: SimulatedResponse | SimulatedWatch | undefined;
+  #response: SimulatedResponse | SimulatedWatch | undefined;
 
   constructor(
     server: SimulatedApiServer,
@@ -190,7 +185,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
       case 'processed':
         return { description: `${description} gets its response`, run: () => this.#respond() };
       case 'streaming':
-        if (this.paused || !(this.#answer instanceof SimulatedWatch) || !this.#answer.hasNext) return undefined;
+        if (this.paused || !(this.#response instanceof SimulatedWatch) || !this.#response.hasNext) return undefined;
         return { description: `${description} gets an event`, run: () => this.#deliverEvent() };
       case 'ended':
         return undefined;
@@ -265,30 +260,30 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   }
 
   #process(): void {
-    this.#answer = this.#server.handle(this.#request);
+    this.#response = this.#server.handle(this.#request);
     this.#state = 'processed';
     if (this.#isAbandoned) this.#end();
   }
 
   #respond(): void {
-    const answer = this.#answer;
+    const response = this.#response;
     clearTimeout(this.#timer);
-    if (answer === undefined) return;
-    if (answer instanceof SimulatedWatch) {
+    if (response === undefined) return;
+    if (response instanceof SimulatedWatch) {
       this.#state = 'streaming';
-      this.#timer = setTimeout(() => this.#complete(), answer.timeoutSeconds * 1000);
+      this.#timer = setTimeout(() => this.#complete(), response.timeoutSeconds * 1000);
       this.#handler.onResponseStart?.(this, 200, { 'content-type': 'application/json' }, 'OK');
       return;
     }
-    const seconds = (answer.body as Status).details?.retryAfterSeconds;
+    const seconds = (response.body as Status).details?.retryAfterSeconds;
     const headers = { 'content-type': 'application/json', ...(seconds && { 'retry-after': String(seconds) }) };
-    this.#handler.onResponseStart?.(this, answer.code, headers, '');
-    this.#handler.onResponseData?.(this, Buffer.from(JSON.stringify(answer.body)));
+    this.#handler.onResponseStart?.(this, response.code, headers, '');
+    this.#handler.onResponseData?.(this, Buffer.from(JSON.stringify(response.body)));
     this.#complete();
   }
 
   #deliverEvent(): void {
-    const event = this.#answer instanceof SimulatedWatch ? this.#answer.next() : undefined;
+    const event = this.#response instanceof SimulatedWatch ? this.#response.next() : undefined;
     if (event === undefined) return;
     this.#handler.onResponseData?.(this, Buffer.from(`${JSON.stringify(event)}\n`));
     if (event.type === 'ERROR') this.#complete();

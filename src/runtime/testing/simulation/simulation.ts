@@ -6,8 +6,9 @@ import type { Logger } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import type { Operator } from '../../process/connect-operator.ts';
 import { GarbageCollector } from './garbage-collector.ts';
+import type { AdmittedRequest } from './resource-request.ts';
 import { RunningProcess } from './running-process.ts';
-import { type AdmittedRequest, SimulatedApiServer } from './simulated-api-server.ts';
+import { SimulatedApiServer } from './simulated-api-server.ts';
 import { SimulatedNetwork, type SimulationStep } from './simulated-network.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -23,7 +24,7 @@ export interface ClusterOptions {
   /** Elects one of the operator's processes. Default: no leader election. */
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'>;
   /** Plays other controllers of the cluster: returns what they would do next. The garbage collector is there already. Default: none. */
-  readonly others?: (simulation: Simulation) => readonly SimulationStep[];
+  readonly otherControllers?: (simulation: Simulation) => readonly SimulationStep[];
   /** The operator's log. Default: none. */
   readonly log?: Logger;
   /** Of the random numbers, such as jitter. Equal seeds give equal runs. Default 1. */
@@ -267,7 +268,7 @@ export class DirectedSimulation implements Simulation {
       const due = [
         ...this.#network.steps(),
         ...this.#garbageCollector.steps(),
-        ...(this.#options.others?.(this) ?? []),
+        ...(this.#options.otherControllers?.(this) ?? []),
       ];
       if (due.length === 0) return;
       if (steps > maxSteps && steps > maxSteps + maxStepsPerObject * [...this.server.all()].length)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { kinds } from '../../../../../src/operator.ts';
-import { ExplorationError, explore } from '../../../../../src/runtime/testing/simulation/index.ts';
+import { ExplorationError, explore, jobController } from '../../../../../src/runtime/testing/simulation/index.ts';
 import { scenariosOn } from '../../../../integration/environment/perturbed-scenarios.ts';
 import { naiveScenario } from '../../../../seeded-bugs/naive-scenario.ts';
 
@@ -12,12 +12,20 @@ const scenarioOf = (name: string) => {
 
 const runs = 30;
 
-describe.each(['scheduled-echo', 'scheduled-echo-name-taken', 'pod-set', 'echo-name-taken'])('%s', (name) => {
-  test(`comes right under ${runs} random schedules`, async () => {
-    const report = await explore({ scenario: scenarioOf(name), customKinds: kinds, runs });
-    expect(report.steps).toBeGreaterThan(20 * runs);
-  });
-});
+describe.each(['echo', 'echo-name-taken', 'echo-in-motion', 'scheduled-echo', 'scheduled-echo-name-taken', 'pod-set'])(
+  '%s',
+  (name) => {
+    test(`comes right under ${runs} random schedules`, async () => {
+      const report = await explore({
+        scenario: scenarioOf(name),
+        customKinds: kinds,
+        otherControllers: jobController,
+        runs,
+      });
+      expect(report.steps).toBeGreaterThan(20 * runs);
+    });
+  },
+);
 
 describe('a controller that gives its child another name each time', () => {
   const found = async (options: object = {}): Promise<unknown> =>

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import Type from 'typebox';
 import { defineController, defineKind } from '../../../../../src/runtime/index.ts';
-import { ConfigMap, CustomResourceDefinition } from '../../../../../src/runtime/kinds/index.ts';
+import { ConfigMap, CustomResourceDefinition, Job, Pod } from '../../../../../src/runtime/kinds/index.ts';
 import {
+  jobController,
   NotSimulatedError,
   type Simulation,
   type SimulationOptions,
@@ -95,6 +96,22 @@ describe('an operator', () => {
       { leaderElection: { lease: { namespace: 'default', name: 'greeter' } } },
     ));
 });
+
+test('the job controller gives a Job its pod, and completes the Job with it', () =>
+  run(
+    async (simulation) => {
+      const { client } = simulation;
+      const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'example.com/main' }] } };
+      await client.create(Job, { metadata: key, spec: { template } });
+      await simulation.settle();
+      const [pod] = simulation.objects(Pod);
+      expect(simulation.objects(Job)).toMatchObject([{ status: { active: 1 } }]);
+      if (pod !== undefined) await client.mergeStatus(Pod, pod.metadata, { phase: 'Succeeded' });
+      await simulation.settle();
+      expect(simulation.objects(Job)).toMatchObject([{ status: { succeeded: 1 } }]);
+    },
+    { otherControllers: jobController },
+  ));
 
 describe('a simulation', () => {
   test('takes the same steps in each run of a seed', async () => {
