@@ -38,38 +38,55 @@ export class EndIgnoredError extends Error {
   }
 }
 
+/** A call that the code of a reconcile has made, and its result. */
+interface MadeCall {
+  result: Promise<unknown> | undefined;
+}
+
 /** The calls that the code of one reconcile has made through its context. */
 export class ReconcileCalls {
   /** What the code has reported itself, for the queue. */
   reported: Result | undefined;
-  readonly #inFlight = new Set<Promise<unknown>>();
+  readonly #inFlight = new Set<MadeCall>();
   #end: ReconcileEnd | undefined;
   #isOver = false;
 
   /** Makes a call. Rejects once the reconcile has ended: the code has not awaited what it began. */
-  async make<A>(call: () => Promise<A>): Promise<A> {
-    if (this.#isOver) throw new Error('the reconcile has ended: await each call of its context');
-    const running = call();
-    this.#inFlight.add(running);
+  make<A>(call: () => Promise<A>): Promise<A> {
+    const made: MadeCall = { result: undefined };
+    this.#inFlight.add(made);
+    const result = this.#settle(made, call);
+    made.result = result;
+    return result;
+  }
+
+  async #settle<A>(made: MadeCall, call: () => Promise<A>): Promise<A> {
     try {
-      return await running;
+      if (this.#isOver) throw new Error('the reconcile has ended: await each call of its context');
+      return await call();
     } catch (error) {
-      if (error instanceof ReconcileEnd) this.#end ??= error;
+      if (error instanceof ReconcileEnd) {
+        this.#end ??= error;
+        // `run` throws if nobody awaits it.
+        made.result?.catch(() => {});
+      }
       throw error;
     } finally {
-      this.#inFlight.delete(running);
+      this.#inFlight.delete(made);
     }
   }
 
   /**
    * Runs the code of a reconcile. If a call ends it, or it fails, the calls that it has made beside that one finish first.
    *
-   * @throws what the code throws; EndIgnoredError if it returns although a call has ended the reconcile.
+   * @throws what the code throws; the error of a call that it has not awaited; EndIgnoredError if it returns although a call has ended the
+   *   reconcile.
    */
   async run<A>(code: () => Promise<A>): Promise<A | ReconcileEnd['outcome']> {
     try {
       const ending = await code();
-      await this.#finish();
+      const failure = await this.#finish();
+      if (failure !== undefined && !(failure.reason instanceof ReconcileEnd)) throw failure.reason;
       if (this.#end === undefined) return ending;
     } catch (error) {
       // With Promise.all the first error arrives here while the other calls still run, and what follows them.
@@ -81,11 +98,15 @@ export class ReconcileCalls {
     throw new EndIgnoredError(this.#end);
   }
 
-  async #finish(): Promise<void> {
+  /** @returns the first failure of the calls that were still in flight. */
+  async #finish(): Promise<PromiseRejectedResult | undefined> {
+    let failure: PromiseRejectedResult | undefined;
     while (this.#inFlight.size > 0) {
-      await Promise.allSettled(this.#inFlight);
+      const results = await Promise.allSettled([...this.#inFlight].map(({ result }) => result));
+      failure ??= results.find((result) => result.status === 'rejected');
       await nextTurn();
     }
     this.#isOver = true;
+    return failure;
   }
 }

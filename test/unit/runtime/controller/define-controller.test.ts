@@ -257,6 +257,29 @@ describe('the error that ends a reconcile', () => {
   });
 });
 
+describe('a call that nobody awaits', () => {
+  const forgetful = defineController(Gadget, {
+    owns: [Part],
+    reasons,
+    reconcile: async (_, { apply: applyPart }) => {
+      void applyPart(Part, {});
+      return made;
+    },
+  });
+
+  test('fails the reconcile with its error', async () => {
+    await world.run(forgetful, { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets() });
+    (await apply()).refuse(403, 'Forbidden');
+    expect((await reported()).reason).toBe('Refused');
+  });
+
+  test('does not end the reconcile: it fails by name', async () => {
+    await world.run(forgetful, { [gadgetsPath]: gadgets(gadget()), [partsPath]: gadgets(stored('a', '6')) });
+    await idle(1, 'error');
+    expect(failure()?.name).toBe('EndIgnoredError');
+  });
+});
+
 test('tryApply returns what keeps the child from being as desired', async () => {
   const controller = defineController(Gadget, {
     owns: [Part],
