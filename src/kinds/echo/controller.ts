@@ -66,12 +66,13 @@ export const echoController = (pod: PrintPodSettings) =>
     }),
     reconcile: async (echo, { get, owned, createOnce, delete: deleteChild, isCurrent, client, memory }) => {
       if (isPrinted(echo)) delete memory.deletedJob;
-      const jobs = [...owned(Job), memory.deletedJob].filter((job) => job !== undefined);
-      const completed = jobs.find((job) => isOfCurrentGeneration(job, echo) && jobPhase(job) === 'Succeeded');
+      const current = owned(Job).find((job) => isOfCurrentGeneration(job, echo));
+      const completed = [current, memory.deletedJob].find(
+        (job) => job !== undefined && isOfCurrentGeneration(job, echo) && jobPhase(job) === 'Succeeded',
+      );
       if (completed !== undefined) return outcomeOf(echo, completed);
       if (isPrinted(echo)) return printedOutcome(jobNameOf(echo));
-      const hasJob = owned(Job).some((job) => isOfCurrentGeneration(job, echo));
-      if (!hasJob && get(CronJob, echo.metadata.name) !== undefined) return cronJobTakesJob(echo);
+      if (current === undefined && get(CronJob, echo.metadata.name) !== undefined) return cronJobTakesJob(echo);
       const job = await createOnce(Job, echoJob(echo, pod));
       if (isOfCurrentGeneration(job, echo)) {
         const pods = owned(Pod, job);

@@ -25,23 +25,29 @@ export class AskedChildren {
   /** By child: the owners that ask for it. */
   readonly #owners = new Map<string, readonly string[]>();
 
-  /** Begins a reconcile. Call `end` after it. */
+  /** Begins a reconcile. Call `end` after it. Most reconciles ask for nothing, and cost nothing here. */
   begin({ metadata }: KubeObject): AskedNow {
     const key = keyString(metadata);
-    const before = [...this.#askedOf(key, metadata.uid).children.keys()];
-    const now = new Set<string>();
+    const known = (): Asked | undefined => {
+      const asked = this.#byOwner.get(key);
+      return asked?.uid === metadata.uid ? asked : undefined;
+    };
+    // New ones follow these in the Map.
+    const countBefore = known()?.children.size ?? 0;
+    let now: Set<string> | undefined;
     return {
       ask: (kind, child) => {
         const id = idOf(kind, child);
+        now ??= new Set();
         now.add(id);
         this.#add(key, metadata.uid, id);
       },
-      wasDeleted: (kind, child) => this.#byOwner.get(key)?.children.get(idOf(kind, child)) === true,
+      wasDeleted: (kind, child) => known()?.children.get(idOf(kind, child)) === true,
       end: () => {
-        const asked = this.#byOwner.get(key);
+        const asked = known();
         // A reconcile may end before it asks for any.
-        if (asked === undefined || now.size === 0) return;
-        for (const id of before) if (!now.has(id)) this.#drop(key, asked, id);
+        if (asked === undefined || now === undefined) return;
+        for (const id of [...asked.children.keys()].slice(0, countBefore)) if (!now.has(id)) this.#drop(key, asked, id);
       },
     };
   }

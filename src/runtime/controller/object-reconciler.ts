@@ -8,7 +8,6 @@ import {
   isAlreadyExists,
   isConflict,
   isNamespaceTerminating,
-  isNotFound,
   isRefusal,
 } from '../client/index.ts';
 import {
@@ -26,23 +25,20 @@ import {
 import type { EventRecorder, Logger } from '../observability/index.ts';
 import { AskedChildren, type AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Lookup, Reads } from './context.ts';
-import type { Reconcile, ReconcileContext } from './controller.ts';
+import type { Reconcile } from './controller.ts';
 import type { AnyDefinition, Owned } from './definition.ts';
 import { addFinalizer, type CleanedUp, removeAfterCleanup, removeFinalizer } from './finalizer.ts';
-import { isCurrent } from './is-current.ts';
+import { ObjectContext, type Run } from './object-context.ts';
 import {
   blockedReasons,
   type Observation,
   type Outcome,
   OutcomeReporter,
-  type ReportingContext,
   type ReportingObject,
   type StandardReason,
 } from './outcome.ts';
-import { OwnedChildren } from './owned-children.ts';
-import { patchStatus } from './patch-status.ts';
 import { passes } from './predicate.ts';
-import { EndIgnoredError, type Ending, ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
+import { EndIgnoredError, type Ending, ReconcileCalls } from './reconcile-end.ts';
 import { done, type Result, requeueAfter, TerminalError } from './result.ts';
 import { refusedOutcome } from './standard-outcomes.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
@@ -61,13 +57,6 @@ export interface ReconcilerEnvironment<S> {
   readonly state: () => S;
   /** Default: the clock. */
   readonly now?: () => Date;
-}
-
-/** One reconcile of one object. */
-interface Run<T extends ReportingObject> {
-  readonly context: ReportingContext & ReconcileContext;
-  /** As the last write has left it. */
-  object: T;
 }
 
 /** Reconciles the objects of a {@link Definition}: does what an operator does around the code of a kind. */
@@ -129,9 +118,12 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   async #reconcileLive(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {
     const problem = specProblem(this.#kind, run.object);
     if (problem !== undefined) return { reason: 'InvalidSpec', message: problem };
-    const current = await this.#withFinalizer(run.object, run.context.client);
-    if (current === undefined) return undefined;
-    run.object = current;
+    const { finalizer } = this.#definition;
+    if (finalizer !== undefined) {
+      const current = await this.#withFinalizer(run.object, run.context.client, finalizer);
+      if (current === undefined) return undefined;
+      run.object = current;
+    }
     const ending = await this.#call(run, this.#definition.reconcile);
     return isCleanedUp(ending) ? undefined : ending;
   }
@@ -176,9 +168,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   }
 
   /** Returns the object with its finalizer as the spec asks; undefined if it no longer exists. */
-  async #withFinalizer(object: T, client: Client): Promise<T | undefined> {
-    const { finalizer } = this.#definition;
-    if (finalizer === undefined) return object;
+  #withFinalizer(object: T, client: Client, finalizer: { readonly name: string }): Promise<T | undefined> {
     return this.#needsFinalizer(object)
       ? addFinalizer(client, this.#kind, object, finalizer.name)
       : removeFinalizer(client, this.#kind, object, finalizer.name);
@@ -196,63 +186,21 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   }
 
   #contextOf(run: Run<T>, calls: ReconcileCalls, asked: AskedNow): Context<T, R, S, M, X> {
-    const { context } = run;
-    const { client, signal, log } = context;
     const { applier, gate, state, store } = this.#environment;
-    const reporter = this.#reporter;
-    const reads = this.#readsOf(() => run.object);
-    const isCurrentNow = (): Promise<boolean> => isCurrent(client, this.#kind, run.object);
-    const children = new OwnedChildren<T>({
+    return new ObjectContext({
+      run,
       kind: this.#kind,
-      owner: () => run.object,
       owned: this.#owned,
+      reads: this.#readsOf(() => run.object),
       store,
       applier,
-      client,
-      asked,
-      hasStatus: () => run.object.status !== undefined,
-      hadChildren: () => reporter.hadChildren(run.object),
-      isCurrent: isCurrentNow,
-      recordChild: (kind, applied) => reporter.recordChild(run.object, kind, applied, context),
-    });
-    const memory = this.#memoryOf(run.object);
-    return {
-      ...reads,
-      get object() {
-        return run.object;
-      },
-      state: state(),
-      memory,
-      client,
       gate,
-      signal,
-      log,
-      priorFailures: context.priorFailures,
-      apply: (kind, child) => calls.make(() => children.apply(kind, child)),
-      createOnce: (kind, child) => calls.make(() => children.createOnce(kind, child)),
-      tryApply: (kind, child) => calls.make(() => children.tryApply(kind, child)),
-      tryCreateOnce: (kind, child, options) => calls.make(() => children.tryCreateOnce(kind, child, options)),
-      applyAll: (list, options) => calls.make(() => children.applyAll(list, options)) as never,
-      delete: (kind, child, options) => calls.make(() => children.delete(kind, child, options)),
-      adoptAndRelease: (kind, candidates, matches, options) =>
-        calls.make(() => children.adoptAndRelease(kind, candidates, matches, options)),
-      isCurrent: () => calls.make(isCurrentNow),
-      writeStatus: (status) =>
-        calls.make(async () => {
-          try {
-            run.object = (await patchStatus(client, this.#kind, run.object, status)) ?? run.object;
-          } catch (error) {
-            if (isNotFound(error) && !(await isCurrentNow())) throw new ReconcileEnd(undefined);
-            throw error;
-          }
-          return run.object;
-        }),
-      report: (outcome) =>
-        calls.make(async () => {
-          calls.reported = await reporter.report(run.object, outcome, context);
-        }),
-      event: (notice) => reporter.recordEvent(run.object, notice, context),
-    };
+      state: state(),
+      memory: this.#memoryOf(run.object),
+      reporter: this.#reporter,
+      calls,
+      asked,
+    });
   }
 
   #readsOf(object: () => KubeObject): Reads<X> {

@@ -395,9 +395,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   #desired(object: T, outcome: AnyOutcome<R, T>): DesiredStatus<NonNullable<T['status']>> {
-    const observe =
-      outcome.status === undefined || outcome.conditions === undefined ? this.#options.observe : undefined;
-    return desiredStatus(this.#reasons, object, { ...observe?.(object), ...withoutUndefined(outcome) }, this.#now());
+    const isComplete = outcome.status !== undefined && outcome.conditions !== undefined;
+    const observed = isComplete ? undefined : this.#options.observe?.(object);
+    const { reason, message, status = observed?.status, conditions = observed?.conditions } = outcome;
+    return desiredStatus(this.#reasons, object, { reason, message, status, conditions }, this.#now());
   }
 
   /** Warns once: the API server silently drops members that the CustomResourceDefinition lacks, and each reconcile writes them again. */
@@ -527,9 +528,6 @@ class UnansweredEvents {
     return unanswered.events;
   }
 }
-
-const withoutUndefined = <O extends object>(object: O): O =>
-  Object.fromEntries(Object.entries(object).filter(([, member]) => member !== undefined)) as O;
 
 const isResult = (value: Result | Outcome): value is Result => 'type' in value;
 

@@ -2,9 +2,9 @@
 export interface ReconcileTimer {
   readonly signal: AbortSignal;
   /** Call this when the reconcile has ended. */
-  readonly stop: () => void;
+  stop(): void;
   /** Whether the time limit was exceeded, also after `stop`. */
-  readonly timedOut: () => boolean;
+  timedOut(): boolean;
   /** Resolves when the time limit is exceeded. */
   readonly expired: Promise<void>;
 }
@@ -16,8 +16,10 @@ export interface ReconcileTimer {
  */
 export class TimeLimit {
   readonly #timeoutMs: number;
-  /** When each reconcile started, by `performance.now`. */
-  readonly #running = new Map<AbortController, number>();
+  /** When each reconcile started, by `performance.now`. A Map iterates in insertion order, so the first is the oldest. */
+  readonly #running = new Map<RunningReconcile, number>();
+  /** One for all, because nearly every reconcile ends in time: it fires when the oldest would have exceeded the limit. */
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(timeoutMs: number, parent: AbortSignal) {
     this.#timeoutMs = timeoutMs;
@@ -25,30 +27,74 @@ export class TimeLimit {
   }
 
   start(): ReconcileTimer {
-    const controller = new AbortController();
-    this.#running.set(controller, performance.now());
-    const expired = Promise.withResolvers<void>();
-    let timedOut = false;
-    const timer = setTimeout(() => {
-      timedOut = true;
-      controller.abort(new DOMException(`the reconcile took longer than ${this.#timeoutMs} ms`, 'TimeoutError'));
-      expired.resolve();
-    }, this.#timeoutMs);
-    const stop = (): void => {
-      clearTimeout(timer);
-      this.#running.delete(controller);
-    };
-    return { signal: controller.signal, stop, timedOut: () => timedOut, expired: expired.promise };
+    const running = new RunningReconcile((stopped) => this.#running.delete(stopped));
+    this.#running.set(running, performance.now());
+    if (this.#timer === undefined) this.#setTimer(this.#timeoutMs);
+    return running;
+  }
+
+  #setTimer(delayMs: number): void {
+    this.#timer = setTimeout(() => this.#expire(), delayMs).unref();
+  }
+
+  #expire(): void {
+    this.#timer = undefined;
+    for (const [running, startedAtMs] of this.#running) {
+      if (running.timedOut()) continue;
+      // A timer may fire a little early.
+      const leftMs = startedAtMs + this.#timeoutMs - performance.now();
+      if (leftMs > 1) {
+        this.#setTimer(leftMs);
+        return;
+      }
+      running.expire(new DOMException(`the reconcile took longer than ${this.#timeoutMs} ms`, 'TimeoutError'));
+    }
   }
 
   /** How long the slowest reconcile has exceeded the time limit, in milliseconds; 0 or less if none has. */
   overrunMs(): number {
-    // A Map iterates in insertion order, so the first entry is the oldest.
     const [oldestMs] = this.#running.values();
     return oldestMs === undefined ? 0 : performance.now() - oldestMs - this.#timeoutMs;
   }
 
   #abortAll(reason: unknown): void {
-    for (const controller of this.#running.keys()) controller.abort(reason);
+    for (const running of this.#running.keys()) running.abort(reason);
+  }
+}
+
+class RunningReconcile implements ReconcileTimer {
+  readonly #controller = new AbortController();
+  readonly #expired = Promise.withResolvers<void>();
+  readonly #stopped: (self: RunningReconcile) => void;
+  #timedOut = false;
+
+  constructor(stopped: (self: RunningReconcile) => void) {
+    this.#stopped = stopped;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get expired(): Promise<void> {
+    return this.#expired.promise;
+  }
+
+  stop(): void {
+    this.#stopped(this);
+  }
+
+  timedOut(): boolean {
+    return this.#timedOut;
+  }
+
+  abort(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  expire(reason: DOMException): void {
+    this.#timedOut = true;
+    this.#controller.abort(reason);
+    this.#expired.resolve();
   }
 }
