@@ -9,6 +9,9 @@ import type { VirtualTime } from './virtual-time.ts';
 /** Which simulated process the running code belongs to. Promises and timers inherit it. */
 const currentProcess = new AsyncLocalStorage<string>();
 
+/** Whether the running code belongs to a simulated process. */
+export const isInProcess = (): boolean => currentProcess.getStore() !== undefined;
+
 /** The gauges that are 0 when an operator rests: nothing is queued or running, and no status write waits. */
 const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'];
 

@@ -5,9 +5,10 @@ import type { CustomKind, Kind, KubeObject } from '../../kind/index.ts';
 import type { Logger } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import type { Operator } from '../../process/connect-operator.ts';
+import { ClosedWorld } from './closed-world.ts';
 import { GarbageCollector } from './garbage-collector.ts';
 import type { AdmittedRequest } from './resource-request.ts';
-import { RunningProcess } from './running-process.ts';
+import { isInProcess, RunningProcess } from './running-process.ts';
 import { SimulatedApiServer } from './simulated-api-server.ts';
 import { SimulatedNetwork, type SimulationStep } from './simulated-network.ts';
 import { VirtualTime } from './virtual-time.ts';
@@ -59,7 +60,8 @@ export interface SimulatedProcess {
  * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link advance}, and with
  * each step.
  *
- * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises.
+ * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises. A socket, a file, a
+ * process or a worker is refused, apart from synchronous reads.
  */
 export interface Simulation {
   /** A user's client. Its requests are processed at once. */
@@ -330,13 +332,22 @@ export async function simulate<R>(
   });
 }
 
-/** Runs a function with a clock and random numbers of its own in place of the process's. */
+/** Runs a function with a clock and random numbers of its own in place of the process's, and without real input and output. */
 export async function inVirtualTime<R>(seed: number, run: (time: VirtualTime) => Promise<R>): Promise<R> {
   const time = new VirtualTime({ startMs, random: randomNumbers(seed) });
+  const world = new ClosedWorld(isInProcess);
   time.install();
+  world.install();
   try {
-    return await run(time);
+    const result = await run(time);
+    world.check();
+    return result;
+  } catch (error) {
+    // It explains whatever has failed.
+    world.check();
+    throw error;
   } finally {
+    world.restore();
     time.restore();
   }
 }

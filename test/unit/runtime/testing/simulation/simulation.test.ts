@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process';
+import fs from 'node:fs';
+import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import Type from 'typebox';
 import { defineController, defineKind } from '../../../../../src/runtime/index.ts';
@@ -150,6 +153,29 @@ describe('a simulation', () => {
       await expect(client.list(CustomResourceDefinition)).rejects.toThrow('add a custom kind to `kinds`');
       await expect(client.getScale(Greeting, key)).rejects.toThrow(NotSimulatedError);
     }));
+
+  test.each([
+    ['opens a socket', () => connect(1, '127.0.0.1')],
+    ['starts a process', () => execFile('true')],
+    ['uses a file: readFile', () => fs.promises.readFile('/dev/null')],
+  ])('refuses an operator that %s, also if it catches the error', async (what, act) => {
+    const controller = defineController(Greeting, {
+      reasons: {},
+      reconcile: async () => {
+        try {
+          await act();
+        } catch {}
+      },
+    });
+    const simulated = simulate({ controllers: [controller] }, async (simulation) => {
+      // The test itself may.
+      await fs.promises.readFile('/dev/null');
+      await greet(simulation);
+      await simulation.settle();
+    });
+    await expect(simulated).rejects.toThrow(NotSimulatedError);
+    await expect(simulated).rejects.toThrow(what);
+  });
 
   test('tells the last steps of an operator that does not come to rest', async () => {
     let count = 0;
