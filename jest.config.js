@@ -7,12 +7,7 @@ const shared = {
   testEnvironment: '<rootDir>/test/open-handles-environment.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
   extensionsToTreatAsEsm: ['.ts'],
-  transform: {
-    '^.+\\.ts$': [
-      '@swc/jest',
-      { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
-    ],
-  },
+  transform: { '^.+\\.ts$': '<rootDir>/test/strip-types.js' },
 };
 
 const suite = (name, { folders = [`test/${name}`], ...rest } = {}) => {
