@@ -11,8 +11,8 @@ import { ClusterRole, ClusterRoleBinding } from '../../src/runtime/kinds/index.t
 import { FaultProxy, type ProxiedRequest, perturb } from '../../src/runtime/testing/index.ts';
 import { startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { kindPlans, outsideScenariosOn, scenariosOn } from '../plans/index.ts';
 import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
-import { outsideScenariosOn, permissionPlans, scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
@@ -81,7 +81,7 @@ describe.each(controllerNames)('the controller %s', (name) => {
         },
       },
     });
-    const only = permissionPlans[name];
+    const only = kindPlans[name].permissionPlans;
     const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter((scenario) =>
       only.some((plan) => plan.startsWith(`${scenario.name}/`)),
     );

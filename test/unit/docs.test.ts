@@ -15,9 +15,9 @@ import { controllers, kinds } from '../../src/operator.ts';
 import * as builtInKinds from '../../src/runtime/kinds/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
+import { pageOf } from '../../tools/generate/file-names.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
-import { pageOf } from '../../tools/generate/generate-reasons.ts';
 import { guideFiles, websiteFile } from '../package/environment/guide.ts';
 import { typeErrors } from './environment/type-check.ts';
 

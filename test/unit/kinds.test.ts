@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
-import { pageOf } from '../../tools/generate/generate-reasons.ts';
+import { fileNameOf, pageOf } from '../../tools/generate/file-names.ts';
 
 const root = join(import.meta.dirname, '../..');
 const textOf = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
@@ -51,8 +51,8 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
   });
 
   test('has a scenario in which every write is perturbed', async () => {
-    const scenarios = await textOf('test/integration/environment/perturbed-scenarios.ts');
-    expect(scenarios.includes(`client.delete(${kind}, `)).toBe(true);
+    const scenarios = await textOf(`test/plans/${fileNameOf(name)}.ts`);
+    expect(scenarios).toMatch(new RegExp(`(client\\.delete|remove)\\(${kind}\\b`));
   });
 
   test('has a page, which the README and the changelog name', async () => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { pageOf } from './generate-reasons.ts';
+import { pageOf } from './file-names.ts';
 import { replaceTable } from './tables.ts';
 import { documentedValues, valuesTable } from './values-table.ts';
 
