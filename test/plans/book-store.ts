@@ -289,7 +289,7 @@ export const plans: KindPlans = {
       },
     },
   ],
-  permissionPlans: ['book-store/', 'book-store-growth/', 'book-store-children/'],
+  permissionPlans: ['book-store', 'book-store-growth', 'book-store-children'],
   bugs: [
     {
       name: 'BookStore: the claims are not deleted',

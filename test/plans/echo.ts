@@ -74,7 +74,7 @@ export const plans: KindPlans = {
       },
     },
   ],
-  permissionPlans: ['echo/create create jobs', 'echo/update delete jobs'],
+  permissionPlans: ['echo/create', 'echo/update'],
   bugs: [
     {
       name: 'Echo: the Job of an earlier message stays',

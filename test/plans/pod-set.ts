@@ -163,7 +163,7 @@ export const plans: KindPlans = {
       },
     },
   ],
-  permissionPlans: ['pod-set/grow create pods', 'pod-set/pod-orphaned patch pods'],
+  permissionPlans: ['pod-set/grow', 'pod-set/pod-orphaned'],
   bugs: [
     {
       name: 'PodSet: one surplus pod stays',

@@ -116,9 +116,9 @@ export const plans: KindPlans = {
     },
   ],
   permissionPlans: [
-    'scheduled-echo/create patch cronjobs',
-    'scheduled-echo/cron-job-edited patch cronjobs',
-    'scheduled-echo-of-two-versions/create-earlier-cron-job delete cronjobs',
+    'scheduled-echo/create',
+    'scheduled-echo/cron-job-edited',
+    'scheduled-echo-of-two-versions/create-earlier-cron-job',
   ],
   bugs: [
     {
