@@ -31,6 +31,11 @@ interface KindEntry {
    * administrator.
    */
   readonly runsByDefault?: boolean;
+  /**
+   * True if its effects lie outside of the cluster. Then the chart does not let the users of a namespace create its objects, unless
+   * `rbac.aggregate` says so. Default: false.
+   */
+  readonly hasExternalEffects?: boolean;
 }
 
 /**
@@ -48,8 +53,11 @@ const entries = {
   },
   podSet: { controller: ({ podSet }) => podSetController(podSet) },
   bookStore: { controller: ({ bookStore }) => bookStoreController(bookStore) },
-  pet: { controller: ({ pet }) => petController(pet()) },
-  postgresWriter: { controller: ({ postgresWriter }) => postgresWriterController(postgresWriter) },
+  pet: { controller: ({ pet }) => petController(pet()), hasExternalEffects: true },
+  postgresWriter: {
+    controller: ({ postgresWriter }) => postgresWriterController(postgresWriter),
+    hasExternalEffects: true,
+  },
 } satisfies Readonly<Record<string, KindEntry>>;
 
 export type ControllerName = keyof typeof entries;

@@ -19,8 +19,8 @@ import { eventually } from '../testkit/eventually.ts';
 import { namespaceWithNode } from '../testkit/kwok.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { mutatedSubjects } from './integration/environment/mutated-subjects.ts';
 import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
+import { mutatedSubjects } from './plans/index.ts';
 
 const { PLAN = '', MUTATION_SEED, HISTORIES = '20' } = process.env;
 

@@ -20,12 +20,9 @@ import {
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
+import { originalCrdScenariosOn } from './integration/environment/original-crd-scenarios.ts';
 import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
-import {
-  originalCrdScenariosOn,
-  outsideScenariosOn,
-  scenariosOn,
-} from './integration/environment/perturbed-scenarios.ts';
+import { outsideScenariosOn, scenariosOn } from './plans/index.ts';
 
 const { PLAN = '' } = process.env;
 

@@ -1,4 +1,4 @@
-import { controllerNames } from '../src/kinds.ts';
+import { controllerNames, kindEntries } from '../src/kinds.ts';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
 import { exitInTime } from './in-time.ts';
@@ -16,7 +16,7 @@ export const operatorCommand = (
 ) => startShipped('operator', args, env, programs);
 
 /** The controllers that need no external system. */
-export const selfContainedControllers = controllerNames.filter((name) => name !== 'pet' && name !== 'postgresWriter');
+export const selfContainedControllers = controllerNames.filter((name) => !kindEntries[name].hasExternalEffects);
 
 /** The operator as a process, run like in its image. */
 export class OperatorProcess {

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
 import { isNotFound } from '../../src/runtime/client/index.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
@@ -186,7 +187,8 @@ describe.each(helmNames)('an installation by %s', (name) => {
     const flags = [`--values=${originalValues}`, '--set=image.repository=mmontes11/echoperator,image.tag=v0.0.1'];
     const said = await refusal((await helmOf(name)).upgrade({ namespace: first, flags, hooks: true }));
     expect(said).toContain('image.repository is "mmontes11/echoperator"');
-    expect((await installedFields())[0]).toEqual(['message']);
+    const { metadata } = customResourceDefinition(Echo);
+    expect(fieldsOf(await cluster.client.get(CustomResourceDefinition, metadata))).toEqual(['message']);
   });
 
   test("over the definitions of a newer version's release leaves them", async () => {

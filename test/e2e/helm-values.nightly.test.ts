@@ -7,9 +7,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { exampleSpecs } from '../../testkit/example-specs.ts';
 import { Cluster } from '../../tools/cluster/index.ts';
 import { buildImage } from '../../tools/release/index.ts';
+import { kindPlans } from '../plans/index.ts';
 import { bookStoreImages } from './environment/book-store-images.ts';
 import { E2eCluster, type HelmName } from './environment/cluster.ts';
 import { Database } from './environment/database.ts';
@@ -103,7 +103,7 @@ async function switchOn(home: string): Promise<readonly string[]> {
   return (await valuesOfDisabledKinds()).map((value) => value.replace('db.example', Database.host));
 }
 
-/** Specs that differ from {@link exampleSpecs}: their text is the message, and the name of the pet and of the row. */
+/** Specs that differ from the examples of {@link kindPlans}: their text is the message, and the name of the pet and of the row. */
 const specs: Partial<Readonly<Record<ControllerName, (text: string) => object>>> = {
   echo: (message) => ({ message }),
   scheduledEcho: (message) => ({ message, schedule: '0 0 1 1 *' }),
@@ -138,7 +138,7 @@ describe.each(helms)('%s', (helm) => {
         .map((controller) => [controller, controllers[controller].kind] as const);
       const works = async (round: string): Promise<void> => {
         for (const [controller, { kind, group, version }] of enabled) {
-          const spec = specs[controller]?.(round) ?? exampleSpecs[controller];
+          const spec = specs[controller]?.(round) ?? kindPlans[controller].example;
           const metadata = { name: nameOf(kind, round), namespace: watched };
           await cluster.apply({ apiVersion: `${group}/${version}`, kind, metadata, spec });
         }

@@ -16,7 +16,7 @@ import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';
 import { type MutationSubject, mutate } from '../../src/runtime/testing/index.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { mutatedSubjects } from './environment/mutated-subjects.ts';
+import { mutatedSubjects } from '../plans/index.ts';
 
 let cluster: TestCluster;
 let connection: Connection;

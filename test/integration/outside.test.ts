@@ -11,11 +11,11 @@ import { findCondition, type Kind } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { exampleSpecs } from '../../testkit/example-specs.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { customManifest, withReason } from '../../testkit/with-reason.ts';
+import { kindPlans } from '../plans/index.ts';
 
 const shop = { bookApp: { repository: 'example.com/app' }, bookDB: { repository: 'example.com/db', dbSize: '1Gi' } };
 const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };
@@ -75,7 +75,7 @@ describe('a kind whose controller is off', () => {
     const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace, CONTROLLERS: other });
     try {
       const key = { name: `off-${name.toLowerCase()}`, namespace };
-      await cluster.client.apply(kind, customManifest(key, exampleSpecs[name]), { force: true });
+      await cluster.client.apply(kind, customManifest(key, kindPlans[name].example), { force: true });
       const { status } = await withReason(cluster, kind, key, 'ControllerDisabled');
       expect(findCondition(status?.conditions, 'Ready')?.message).toContain(`--set controllers.${name}.enabled=true`);
     } finally {

@@ -11,8 +11,8 @@ import { ClusterRole, ClusterRoleBinding } from '../../src/runtime/kinds/index.t
 import { FaultProxy, type ProxiedRequest, perturb } from '../../src/runtime/testing/index.ts';
 import { startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { kindPlans, outsideScenariosOn, scenariosOn } from '../plans/index.ts';
 import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
-import { outsideScenariosOn, permissionPlans, scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
@@ -81,17 +81,19 @@ describe.each(controllerNames)('the controller %s', (name) => {
         },
       },
     });
-    const beginnings = permissionPlans[name];
+    const beginnings = kindPlans[name].permissionPlans;
+    const isMeant = (plan: string): boolean =>
+      beginnings.some((each) => `${plan} `.startsWith(`${each} `) || plan.startsWith(`${each}/`));
     const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter((scenario) =>
-      beginnings.some((plan) => plan.startsWith(`${scenario.name}/`)),
+      beginnings.some((each) => each.split('/')[0] === scenario.name),
     );
     const { failures } = await perturb({
       connection,
       operatorConnection: proxy.connection,
       log: pino({ level: 'silent' }),
       scenarios,
-      select: (names) =>
-        names.filter((plan) => plan.endsWith(' retried') && beginnings.some((each) => plan.startsWith(each))),
+      // The operator must read what it has not seen.
+      select: (names) => names.filter((plan) => plan.endsWith(' stale') && isMeant(plan)),
       concurrency: 8,
     });
     expect(failures.map(({ message }) => message)).toEqual([]);

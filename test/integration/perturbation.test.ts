@@ -11,8 +11,8 @@ import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { scenariosOn } from '../plans/index.ts';
 import { sampleNumber, sampleOf } from './environment/perturbation-sample.ts';
-import { scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;

@@ -9,7 +9,7 @@ import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, selfContainedControllers } from '../../testkit/operator-process.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { isOldestKubernetes } from '../../testkit/test-environment.ts';
-import { mutatedSubjects } from './environment/mutated-subjects.ts';
+import { mutatedSubjects } from '../plans/index.ts';
 import { OwnServer } from './environment/own-server.ts';
 import { RawRequests, type RawResponse } from './environment/raw-requests.ts';
 import { type BoundedSchema, refused, withoutBounds, worstObjects } from './environment/worst-values.ts';

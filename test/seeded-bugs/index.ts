@@ -1,5 +1,5 @@
+import { kindBugs } from '../plans/index.ts';
 import { cacheBugs } from './cache-bugs.ts';
-import { kindBugs } from './kind-bugs.ts';
 import { runtimeBugs } from './runtime-bugs.ts';
 import type { SeededBug } from './seeded-bug.ts';
 

@@ -14,9 +14,8 @@ import { mutate, PerturbationError, perturb, type Scenario } from '../../src/run
 import { eventually } from '../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../testkit/kwok.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { mutatedSubjects } from '../integration/environment/mutated-subjects.ts';
 import { OutsideSystems } from '../integration/environment/outside-systems.ts';
-import { outsideScenariosOn, scenariosOn } from '../integration/environment/perturbed-scenarios.ts';
+import { mutatedSubjects, outsideScenariosOn, scenariosOn } from '../plans/index.ts';
 import { naiveScenario } from './naive-scenario.ts';
 import type { Plans } from './seeded-bug.ts';
 

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { pageOf } from '../../tools/generate/generate-reasons.ts';
+import { pageOf } from '../../tools/generate/file-names.ts';
 
 const repository = join(import.meta.dirname, '../..');
 

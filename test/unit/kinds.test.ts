@@ -1,12 +1,14 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 
-import { controllerNames, kindEntries } from '../../src/kinds.ts';
+import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
-import { pageOf } from '../../tools/generate/generate-reasons.ts';
+import { exampleOf, fileNameOf, pageOf } from '../../tools/generate/file-names.ts';
+import { withoutAggregation, withSwitches } from '../../tools/generate/generate-values.ts';
+import { kindPlans } from '../plans/index.ts';
 
 const root = join(import.meta.dirname, '../..');
 const textOf = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
@@ -25,43 +27,50 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
     expect(kind).toBe(`${name[0]?.toUpperCase()}${name.slice(1)}`);
   });
 
-  test('has a switch and rights for its users in the chart', async () => {
-    const values = parse(await textOf('charts/echoperator/values.yaml'));
-    expect(values.controllers[name]).toEqual({ enabled: kindEntries[name].runsByDefault ?? false });
-    expect(values.rbac.aggregate).toHaveProperty(name);
-    const { properties } = JSON.parse(await textOf('charts/echoperator/values.schema.json'));
-    expect(properties.controllers.properties).toHaveProperty(name);
-    expect(properties.rbac.properties.aggregate.properties).toHaveProperty(name);
+  test('has an example of the kind on its page, whose commands apply it', async () => {
+    expect(await textOf(exampleOf(name))).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
+    expect(await textOf(pageOf(name))).toContain(`kubectl apply --filename ${exampleOf(name)}`);
   });
 
-  test('is off in the example of hardened values, and among the definitions that the README of the chart deletes', async () => {
-    const { rbac } = parse(await textOf('examples/values/hardened.yaml'));
-    expect(rbac.aggregate).toHaveProperty(name, false);
-    const { plural, group } = controllers[name].kind;
-    expect(await textOf('charts/echoperator/README.md')).toContain(`${plural}.${group}`);
+  test('has plans of its own: a subject, scenarios that also delete the object, and seeded bugs', async () => {
+    const { subject, scenarios, outsideScenarios, bugs } = kindPlans[name];
+    expect(subject({ rows: async () => [], pets: async () => [] }).kind).toBe(controllers[name].kind);
+    expect(scenarios ?? outsideScenarios).toBeDefined();
+    const text = await textOf(`test/plans/${fileNameOf(name)}.ts`);
+    expect(text).toMatch(new RegExp(`(client\\.delete|remove)\\(${kind}\\b`));
+    expect(bugs.length).toBeGreaterThan(0);
+    for (const bug of bugs) expect(bug.name.startsWith(`${kind}: `)).toBe(true);
   });
 
-  test('has an example', async () => {
-    const examples = await Promise.all(
-      (await readdir(join(root, 'examples')))
-        .filter((file) => file.endsWith('.yaml'))
-        .map((file) => textOf(`examples/${file}`)),
-    );
-    expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
-  });
-
-  test('has a scenario in which every write is perturbed', async () => {
-    const scenarios = await textOf('test/integration/environment/perturbed-scenarios.ts');
-    expect(scenarios.includes(`client.delete(${kind}, `)).toBe(true);
-  });
-
-  test('has a page, which the README and the changelog name', async () => {
-    const page = pageOf(name);
-    const text = await textOf(page);
+  test('has the sections of every page, and the changelog names it', async () => {
+    const text = await textOf(pageOf(name));
     for (const section of ['Spec', 'Security', 'Troubleshooting']) expect(text).toContain(`\n## ${section}\n`);
-    expect(await textOf('README.md')).toContain(`[${kind}](${page})`);
     expect(await textOf('CHANGELOG.md')).toMatch(new RegExp(`\\b${kind}\\b`));
   });
+});
+
+test('the list decides which switches and rights are on in the values, and a new kind needs no edit of them', () => {
+  const values = `controllers:
+  removed:
+    enabled: true
+  echo:
+    # Prints.
+    enabled: false
+rbac:
+  # Who may.
+  aggregate:
+    removed: true
+`;
+  const { controllers: switches, rbac } = parse(withSwitches(values));
+  const byDefault = (name: ControllerName): boolean => kindEntries[name].runsByDefault ?? false;
+  expect(switches).toEqual(Object.fromEntries(controllerNames.map((name) => [name, { enabled: byDefault(name) }])));
+  expect(rbac.aggregate).toMatchObject({ echo: true, podSet: true, pet: false, postgresWriter: false });
+  expect(Object.keys(rbac.aggregate)).toEqual(controllerNames);
+  const text = withSwitches(values);
+  expect(text).toContain('  echo:\n    # Prints.\n    enabled: true\n');
+  expect(text).toContain('  podSet:\n    # Runs the PodSet controller.\n    enabled: false\n');
+  const hardened = parse(withoutAggregation(values));
+  expect(hardened.rbac.aggregate).toEqual(Object.fromEntries(controllerNames.map((name) => [name, false])));
 });
 
 test.each(Object.entries(controllers))(

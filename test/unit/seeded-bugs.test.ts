@@ -11,7 +11,7 @@ test('there are seeded bugs of the runtime, its cache and each kind, with distin
   expect(seededBugs.length).toBeGreaterThanOrEqual(30);
 });
 
-/** If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs so that the bug is the same. */
+/** If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs or test/plans so that the bug is the same. */
 test.each(seededBugs)('$name: applies to the source once, and is valid TypeScript', async (bug) => {
   expect(stripTypeScriptTypes(await textWith(bug))).not.toBe('');
 });

@@ -2,25 +2,33 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { pageOf } from './generate-reasons.ts';
+import { pageOf } from './file-names.ts';
 import { replaceTable } from './tables.ts';
 import { documentedValues, valuesTable } from './values-table.ts';
 
 /** The page with the table of all kinds. */
 export const indexPage = 'docs/index.md';
 
-/** Its tables: the kinds, the permissions of their controllers, and the values. */
+/** Its generated parts: the kinds, the command that deletes their definitions, the permissions of their controllers, and the values. */
 export const chartReadme = 'charts/echoperator/README.md';
 
 /**
  * Returns both pages with their tables.
  *
+ * @param values the content of the chart's values.yaml.
  * @throws Error if a page lacks the comments around a table, or a value of the chart has no comment.
  */
-export async function kindsTables(root: string): Promise<readonly (readonly [path: string, content: string])[]> {
+export async function kindsTables(
+  root: string,
+  values: string,
+): Promise<readonly (readonly [path: string, content: string])[]> {
   const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
-  const values = documentedValues(await read('charts/echoperator/values.yaml'));
-  const tables = { kinds: kindsOfChart(), permissions: permissionsTable(), values: valuesTable(values) };
+  const tables = {
+    kinds: kindsOfChart(),
+    deletion: deletionOfDefinitions(),
+    permissions: permissionsTable(),
+    values: valuesTable(documentedValues(values)),
+  };
   return [
     [indexPage, replaceTable(indexPage, await read(indexPage), 'kinds', kindsTable())],
     [
@@ -60,6 +68,12 @@ const kindsOfChart = (): string =>
       summaryOf(name),
     ]),
   );
+
+/** The command that deletes every definition, as a block of code. */
+const deletionOfDefinitions = (): string => {
+  const definitions = controllerNames.map((name) => `${controllers[name].kind.plural}.${controllers[name].kind.group}`);
+  return `${['    kubectl delete customresourcedefinition', ...definitions].join(' \\\n      ')}\n`;
+};
 
 /** What every controller may do with the objects of its kind. */
 const common: Readonly<Record<string, readonly string[]>> = {

@@ -6,6 +6,7 @@ import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
 import type { Reason } from '../../src/runtime/controller/index.ts';
 import { commonReasons } from '../../src/runtime/controller/outcome.ts';
+import { pageOf } from './file-names.ts';
 import { replaceTable } from './tables.ts';
 
 /** A row of a table. A reason that is never reported has no Event. */
@@ -48,10 +49,6 @@ const special: Partial<Readonly<Record<ControllerName, readonly [reasons: Rows, 
   // Adding is written before the call of the store and has no Event.
   pet: [{ ...pet.reasons, ...(pet.reasons.Adding && { Adding: { ...pet.reasons.Adding, event: 'none' } }) }],
 };
-
-/** The page of a kind: `docs/scheduled-echo.md`. */
-export const pageOf = (name: string): string =>
-  `docs/${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
 
 /** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = controllerNames.map(

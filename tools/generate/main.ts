@@ -1,8 +1,9 @@
 /**
  * Writes the generated files:
  *
- * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its templates and its schema say of each kind, and the
- *   Grafana dashboards;
+ * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its values, its templates and its schema say of each kind,
+ *   and the Grafana dashboards;
+ * - the examples of the kinds, from their pages;
  * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of the runtime's public API.
  *
@@ -17,16 +18,19 @@ import { disabledPermissions } from '../../src/kinds/shared/disabled-controller.
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';
 import type { CustomKind, PolicyRule } from '../../src/runtime/index.ts';
+import { exampleOf } from './file-names.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInDefaults, builtInDefaultsFile } from './generate-built-in-defaults.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
+import { exampleFiles } from './generate-examples.ts';
 import { chartReadme, indexPage, kindsTables } from './generate-kinds.ts';
 import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
+import { chartValuesFile, hardenedValuesFile, withoutAggregation, withSwitches } from './generate-values.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -35,7 +39,6 @@ const crdFolders = ['crds', 'charts/echoperator/files/crds'];
 const rulesFolder = 'charts/echoperator/files/rules';
 
 /** The chart's default values for its templates, which Helm does not let read values.yaml. */
-const chartValues = 'charts/echoperator/values.yaml';
 const chartDefaults = 'charts/echoperator/files/defaults.yaml';
 
 /** The kinds for the chart's templates. */
@@ -93,7 +96,9 @@ const withControllers = (schema: string): string =>
 
 /** Returns the content that each generated file must have, by path. */
 async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
-  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { readonly version: string };
+  const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
+  const { version } = JSON.parse(await read('package.json')) as { readonly version: string };
+  const values = withSwitches(await read(chartValuesFile));
   const files = kinds.map((kind) => crdFile(kind, version));
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
   const listed = kindsWithFinalizer.map(({ kind }) => ({
@@ -105,11 +110,14 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     ...crds,
     ...ruleFiles(),
     rulesFile('uninstall', listed),
-    [chartDefaults, banner('values.yaml') + stringify(parse(await readFile(join(root, chartValues), 'utf8')))],
+    [chartValuesFile, values],
+    [hardenedValuesFile, withoutAggregation(await read(hardenedValuesFile))],
+    [chartDefaults, banner('values.yaml') + stringify(parse(values))],
     [chartKinds, kindsFile()],
-    [chartSchema, withControllers(await readFile(join(root, chartSchema), 'utf8'))],
+    [chartSchema, withControllers(await read(chartSchema))],
     ...(await reasonTables(root)),
-    ...(await kindsTables(root)),
+    ...(await exampleFiles(root)),
+    ...(await kindsTables(root, values)),
     await operationsTables(root),
     await logLinesTable(root),
     ...(await wireFiles()),
@@ -125,7 +133,16 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, apiReportFile];
-  for (const file of [...single, chartDefaults, chartKinds, chartSchema]) {
+  const examples = controllerNames.map(exampleOf);
+  for (const file of [
+    ...single,
+    ...examples,
+    chartValuesFile,
+    hardenedValuesFile,
+    chartDefaults,
+    chartKinds,
+    chartSchema,
+  ]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
   for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage])

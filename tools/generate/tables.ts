@@ -1,5 +1,5 @@
 /**
- * Returns the page with its table replaced: the table between the two comments that name it.
+ * Returns the page with a table, or another generated part, replaced: what is between the two comments that name it.
  *
  * @throws Error if the page lacks the comments.
  */

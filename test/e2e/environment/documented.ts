@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { controllerNames, kindEntries } from '../../../src/kinds.ts';
 import { codeBlocks } from '../../../testkit/markdown.ts';
-import { pageOf } from '../../../tools/generate/generate-reasons.ts';
+import { pageOf } from '../../../tools/generate/file-names.ts';
 
 /** The namespace in which the docs install the operator. */
 export const documentedNamespace = 'echoperator';

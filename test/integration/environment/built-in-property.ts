@@ -31,9 +31,9 @@ import {
   RefusedError,
   type StoredObject,
 } from '../../../src/runtime/testing/simulation/strategy.ts';
-import { exampleSpecs } from '../../../testkit/example-specs.ts';
 import fc from '../../../testkit/seeded-fast-check.ts';
 import { builtInSamples } from '../../../tools/generate/built-in-samples.ts';
+import { kindPlans } from '../../plans/index.ts';
 
 /** A kind, and the content of an object without its name. */
 export interface BuiltInSubject {
@@ -48,7 +48,7 @@ const printing = {
   resources: { requests: { cpu: '10m' }, limits: { memory: '32Mi' } },
 };
 const owner = { name: 'shop', namespace: 'default', uid: randomUUID(), generation: 2 };
-const bookStore = { metadata: owner, spec: exampleSpecs.bookStore } as unknown as BookStore;
+const bookStore = { metadata: owner, spec: kindPlans.bookStore.example } as unknown as BookStore;
 const bookStoreSpec = specWithDefaultsOf(bookStore);
 const podSet = (spec: object) => ({ metadata: owner, spec }) as unknown as PodSet;
 const labels = { app: 'shop' };
@@ -58,16 +58,16 @@ const at = '2026-01-02T03:04:05.678900Z';
 export const builtInSubjects: readonly BuiltInSubject[] = [
   { kind: Deployment, content: deploymentOf(bookStore, bookStoreSpec, podDefaults) },
   { kind: StatefulSet, content: statefulSetOf(bookStore, bookStoreSpec, undefined, podDefaults) },
-  { kind: Job, content: echoJob({ metadata: owner, spec: exampleSpecs.echo } as unknown as Echo, printing) },
+  { kind: Job, content: echoJob({ metadata: owner, spec: kindPlans.echo.example } as unknown as Echo, printing) },
   {
     kind: CronJob,
     content: cronJobOf(
-      { metadata: owner, spec: exampleSpecs.scheduledEcho } as unknown as ScheduledEcho,
+      { metadata: owner, spec: kindPlans.scheduledEcho.example } as unknown as ScheduledEcho,
       'shop',
       printing,
     ),
   },
-  { kind: Pod, content: newPod(podSet(exampleSpecs.podSet), 'hash', 'shop', { image: 'busybox', podDefaults }) },
+  { kind: Pod, content: newPod(podSet(kindPlans.podSet.example), 'hash', 'shop', { image: 'busybox', podDefaults }) },
   { kind: Pod, content: newPod(podSet({ replicas: 1 }), 'hash', 'shop', { image: 'busybox', podDefaults }) },
   ...['ClusterIP', 'NodePort', 'LoadBalancer'].map((type) => ({
     kind: Service,

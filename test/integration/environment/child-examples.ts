@@ -31,7 +31,7 @@ import {
   StatefulSet,
   StorageClass,
 } from '../../../src/runtime/kinds/index.ts';
-import { exampleSpecs } from '../../../testkit/example-specs.ts';
+import { kindPlans } from '../../plans/index.ts';
 
 /** A kind of the table of built-in types, or one of ours, and what a child of it may be. */
 export interface ChildExample {
@@ -256,7 +256,7 @@ export const childExamples: readonly ChildExample[] = [
       allowedTopologies: [{ matchLabelExpressions: [{ key: 'zone', values: ['a'] }] }],
     },
   },
-  ...controllerNames.map((name) => ({ kind: controllers[name].kind, content: { spec: exampleSpecs[name] } })),
+  ...controllerNames.map((name) => ({ kind: controllers[name].kind, content: { spec: kindPlans[name].example } })),
 ];
 
 /** The whole of a manifest. */

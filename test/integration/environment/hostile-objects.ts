@@ -147,9 +147,17 @@ export async function hostileObjects(
 /** Words, as many as an object with a worst value has. */
 const words = Array.from({ length: 32 }, () => 'a condition of ordinary words. '.repeat(1000));
 
+/** Where kinds without a status have texts. */
+const mapsOfTexts: Readonly<Record<string, string>> = { ConfigMap: 'data', Secret: 'stringData' };
+
 /** An object of about a megabyte that costs nobody much. */
 export function harmlessObject(kind: Kind, namespace: string): HostileObject {
   const base = baseOf(kind, namespace);
+  const texts = mapsOfTexts[kind.kind];
+  if (texts !== undefined) {
+    const big = { ...base, [texts]: { ...words } };
+    return { kind, property: texts, value: 'words', json: JSON.stringify(big) };
+  }
   const conditions = words.map((message, index) => ({
     type: `Type${index}`,
     status: 'True',

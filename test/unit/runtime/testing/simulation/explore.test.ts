@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { kinds } from '../../../../../src/operator.ts';
 import { ExplorationError, explore, jobController } from '../../../../../src/runtime/testing/simulation/index.ts';
-import { scenariosOn } from '../../../../integration/environment/perturbed-scenarios.ts';
+import { scenariosOn } from '../../../../plans/index.ts';
 import { naiveScenario } from '../../../../seeded-bugs/naive-scenario.ts';
 
 const scenarioOf = (name: string) => {

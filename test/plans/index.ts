@@ -1,0 +1,35 @@
+import { type ControllerName, controllerNames } from '../../src/kinds.ts';
+import type { MutationSubject, Scenario } from '../../src/runtime/testing/index.ts';
+import type { TestCluster } from '../../testkit/test-cluster.ts';
+import { fileNameOf } from '../../tools/generate/file-names.ts';
+import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
+import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
+import type { KindPlans, Outside } from './kind-plans.ts';
+
+/** The plans of each kind in the list of src/kinds.ts, from the file with its name. @throws Error if a kind has no file */
+export const kindPlans = Object.fromEntries(
+  await Promise.all(
+    controllerNames.map(async (name) => {
+      const file = `./${fileNameOf(name)}.ts`;
+      const { plans } = (await import(file)) as { readonly plans: KindPlans };
+      return [name, plans] as const;
+    }),
+  ),
+) as Readonly<Record<ControllerName, KindPlans>>;
+
+const all = Object.values(kindPlans);
+
+/** A subject of each kind, for an operator that runs all controllers. */
+export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
+  all.map(({ subject }) => subject(outside));
+
+/** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
+export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] =>
+  all.flatMap(({ scenarios }) => scenarios?.(cluster) ?? []);
+
+/** The life of an object of each kind with a system outside of the cluster. */
+export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] =>
+  all.flatMap(({ outsideScenarios }) => outsideScenarios?.(outside) ?? []);
+
+/** Bugs of the kinds. */
+export const kindBugs: readonly SeededBug[] = all.flatMap(({ bugs }) => bugs);

@@ -1,0 +1,31 @@
+import type { MutationSubject, Scenario } from '../../src/runtime/testing/index.ts';
+import type { TestCluster } from '../../testkit/test-cluster.ts';
+import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
+import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
+
+/** What the operator maintains outside of the cluster. */
+export interface Outside {
+  /** The rows of a namespace's PostgresWriters in all tables. */
+  rows(namespace: string): Promise<unknown>;
+  /** The pets of a namespace's Pets, without their ids. */
+  pets(namespace: string): Promise<unknown>;
+}
+
+/** What the tests of all kinds need of one kind: `plans` of `test/plans/<kind>.ts`. */
+export interface KindPlans {
+  /** A valid spec with few fields. */
+  readonly example: object;
+  /** What `make mutate` changes. */
+  readonly subject: (outside: Outside) => MutationSubject;
+  /** What `make perturb` runs, if the kind needs no external system. The API server needs kube-controller-manager. */
+  readonly scenarios?: (cluster: Pick<TestCluster, 'endPods'>) => readonly Scenario[];
+  /** What `make perturb` runs, if the kind needs an external system. */
+  readonly outsideScenarios?: (outside: OutsideSystems) => readonly Scenario[];
+  /**
+   * The plans of these scenarios that make the controller send every request that its rules allow: a write without a response is followed by
+   * a `get`. `pod-set` names all plans of a scenario, `pod-set/grow` those of a step. For `nightly-permissions`.
+   */
+  readonly permissionPlans: readonly string[];
+  /** Bugs of the kind that `make seeded-bugs` tries. */
+  readonly bugs: readonly SeededBug[];
+}
