@@ -132,6 +132,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
   nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
+  nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],

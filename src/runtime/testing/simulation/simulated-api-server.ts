@@ -19,7 +19,7 @@ import { ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
 import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
-import { validateMetadata } from './metadata.ts';
+import { withValidMetadata } from './metadata.ts';
 import { jsonPatch, mergePatch } from './patches.ts';
 import {
   type AdmittedRequest,
@@ -150,6 +150,9 @@ export class SimulatedApiServer {
       case 'apply':
         return this.#apply(request, strategy);
       case 'update':
+        if (createsOnUpdate.has(kind.kind) && this.#log.get(kind, keyOfRequest(request)) === undefined)
+          return { code: 201, body: view(this.#create(request, strategy)) };
+        return { body: view(this.#change(request, strategy)) };
       case 'patch':
         return { body: view(this.#change(request, strategy)) };
       case 'delete':
@@ -216,7 +219,7 @@ export class SimulatedApiServer {
     const given = this.#body(request, strategy);
     const { generateName, name = generateName && this.#generatedName(generateName) } = given.metadata;
     if (!name) throw invalidName(kind);
-    if (given.metadata.resourceVersion !== undefined)
+    if (request.verb === 'create' && given.metadata.resourceVersion !== undefined)
       throw new RefusedError({ code: 500, message: 'resourceVersion should not be set on objects to be created' });
     const metadata = {
       ...withoutServerFields(given.metadata),
@@ -273,8 +276,6 @@ export class SimulatedApiServer {
   /** An update or a patch. */
   #change(request: ResourceRequest, strategy: Strategy): StoredObject {
     const { kind, verb, body, contentType } = request;
-    if (verb === 'update' && createsOnUpdate.has(kind.kind) && this.#log.get(kind, keyOfRequest(request)) === undefined)
-      throw new NotSimulatedError(`the simulated API server does not create a ${kind.kind} by an update`);
     const old = this.#existing(kind, keyOfRequest(request));
     let changed: StoredObject;
     if (verb === 'update') {
@@ -303,21 +304,26 @@ export class SimulatedApiServer {
     const isDryRun = query.get('dryRun') === 'All';
     if (old === undefined) {
       const metadata = { ...object.metadata, uid: this.#newUid(), creationTimestamp: nowIso() };
-      const created = withoutEmptyMetadata(strategy.create({ ...object, metadata }));
-      validateMetadata(kind, created, undefined);
+      const given = { ...object, metadata };
+      const created = withoutEmptyMetadata(withValidMetadata(kind, given, undefined, () => strategy.create(given)));
       this.#admit(request, created);
       const holder = this.#log.get(kind, keyOf(created));
       if (holder !== undefined) throw alreadyExists(kind, holder);
       return isDryRun ? created : this.#log.put(kind, created);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
-    validateMetadata(kind, kept, old);
-    const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, strategy.update(kept, old, subresource)));
+    // A refused status says nothing of the metadata, which the write of a custom kind's status keeps.
+    const given = subresource === undefined ? kept : old;
+    const updated = withValidMetadata(kind, given, old, () => strategy.update(kept, old, subresource));
+    const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, updated));
     this.#admit(request, changed);
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-    return isReleased ? this.#log.remove(kind, changed) : this.#log.put(kind, changed);
+    if (!isReleased) return this.#log.put(kind, changed);
+    // The object is not stored before it is removed, so the response has the version before.
+    this.#log.remove(kind, changed);
+    return changed;
   }
 
   #delete(request: ResourceRequest, strategy: Strategy): object {
@@ -343,15 +349,25 @@ export class SimulatedApiServer {
     if (kind === builtInKinds.Namespace)
       throw new NotSimulatedError('the simulated API server has no controller that empties a deleted namespace');
     const { metadata } = object;
+    const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata;
+    const { gracePeriodSeconds = Number.POSITIVE_INFINITY } = options;
+    const isGraceful = strategy.deletionGraceSeconds?.(object, 0) !== undefined;
+    // Another deletion may only ask for less time.
+    if (isGraceful && deletionTimestamp !== undefined && gracePeriodSeconds >= deletionGracePeriodSeconds)
+      return object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
-    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;
-    if (finalizers.length === 0 && graceSeconds === 0) {
-      const removed = this.#log.remove(kind, object);
-      return strategy.returnsDeleted ? removed : success(kind, object);
+    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
+    const isRemoved = finalizers.length === 0 && (graceSeconds ?? 0) === 0;
+    let marked = object;
+    // An object of a kind without graceful deletion is removed as it is.
+    if (!isRemoved || graceSeconds !== undefined) {
+      const deletion = deletionOf(metadata, graceSeconds ?? 0);
+      const next = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
+      if (!isDeepStrictEqual(next, object)) marked = this.#log.put(kind, next);
     }
-    const deletion = deletionOf(metadata, graceSeconds);
-    const marked = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
-    return isDeepStrictEqual(marked, object) ? object : this.#log.put(kind, marked);
+    if (!isRemoved) return marked;
+    const removed = this.#log.remove(kind, marked);
+    return strategy.returnsDeleted ? removed : success(kind, object);
   }
 
   #tracked(
@@ -550,7 +566,8 @@ function finalizersAfter(finalizers: readonly string[], policy: string | undefin
   const own: Readonly<Record<string, string>> = { Orphan: 'orphan', Foreground: 'foregroundDeletion' };
   const others = finalizers.filter((each) => each !== 'orphan' && each !== 'foregroundDeletion');
   const added = policy === undefined ? undefined : own[policy];
-  return added === undefined ? others : [...others, added];
+  const all = added === undefined ? others : [...others, added];
+  return all.length === finalizers.length && all.every((each) => finalizers.includes(each)) ? finalizers : all;
 }
 
 function withFinalizers({ finalizers: _, ...metadata }: StoredMetadata, finalizers: readonly string[]): StoredMetadata {
@@ -596,7 +613,8 @@ function requireDeletable(kind: Kind, { metadata }: StoredObject, { uid, resourc
     const name = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
     const why = `the ${what} in the precondition (${wanted}) does not match the ${what} in record (${actual}). ${how}`;
     const message = `Operation cannot be fulfilled on ${name} "${metadata.name}": ${why}`;
-    throw new RefusedError({ code: 409, reason: 'Conflict', message, details: detailsOf(kind, metadata.name) });
+    const details = { ...detailsOf(kind, metadata.name), kind: kind.kind };
+    throw new RefusedError({ code: 409, reason: 'Conflict', message, details });
   };
   if (uid !== undefined && uid !== metadata.uid)
     differs('UID', uid, metadata.uid, 'The object might have been deleted and then recreated');
@@ -679,7 +697,7 @@ function missingVersion(kind: Kind, name: string): RefusedError {
     code: 422,
     reason: 'Invalid',
     message: `${resourceName(kind)} "${name}" is invalid: ${field}: ${message}`,
-    details: { name, causes: [{ reason: 'FieldValueInvalid', field, message }] },
+    details: { ...detailsOf(kind, name), causes: [{ reason: 'FieldValueInvalid', field, message }] },
   });
 }
 
