@@ -163,6 +163,7 @@ export const nightlySuites: readonly Suite[] = [
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
   { ...check('nightly-mutation', process.execPath, 'test/mutate.ts'), programs: integrationPrograms },
   { ...check('nightly-seeded-bugs', process.execPath, 'test/seeded-bugs.ts'), programs: integrationPrograms },
+  { ...check('nightly-replay', process.execPath, 'test/replay.ts'), programs: integrationPrograms },
   {
     ...check('nightly-soak', process.execPath, 'test/soak.ts'),
     programs: ['etcd', 'kube-apiserver'],

@@ -85,6 +85,11 @@ export class SimulatedApiServer {
     return this.#log.revision;
   }
 
+  /** The number of changes so far. */
+  get changes(): number {
+    return this.#log.length;
+  }
+
   /** The current objects of a kind, by namespace and name. */
   objects(kind: Kind): readonly StoredObject[] {
     return this.#log.list(kind);
@@ -108,6 +113,22 @@ export class SimulatedApiServer {
   /** Forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
   compact(): void {
     this.#log.compact();
+  }
+
+  /**
+   * Replaces the effects of the requests after the first changes by what another API server made of them, for replays of that server's requests.
+   *
+   * @param object what it stored, with its version. Undefined: it removed the object, if there was one
+   */
+  correct(since: number, kind: Kind, key: ObjectKey, object: StoredObject | undefined): void {
+    this.#log.rewind(since);
+    const current = this.#log.get(kind, key);
+    if (object === undefined) {
+      if (current !== undefined) this.#log.remove(kind, current);
+    } else if (current?.metadata.resourceVersion !== object.metadata.resourceVersion) {
+      this.#log.continueAt(Number(object.metadata.resourceVersion));
+      this.#log.put(kind, object);
+    }
   }
 
   /**
@@ -192,7 +213,9 @@ export class SimulatedApiServer {
       resourceVersion: String(start.revision),
       ...(isPartial && { continue: btoa(JSON.stringify({ revision: start.revision, after: position })) }),
     };
-    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
+    return request.isMetadataOnly
+      ? { ...listMeta, metadata, items: items.length === 0 ? null : items }
+      : { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
   #watch(request: ResourceRequest): SimulatedWatch {
@@ -226,7 +249,7 @@ export class SimulatedApiServer {
       name,
       ...(namespace !== undefined && { namespace }),
     };
-    this.#requireNamespace(request);
+    this.#requireNamespace(request, generateName ?? name);
     return this.#store(
       request,
       strategy,
@@ -261,7 +284,7 @@ export class SimulatedApiServer {
       const why = `uid mismatch: the provided object specified uid ${applied.metadata.uid}, and no existing object was found`;
       throw conflict(kind, key.name, why);
     }
-    this.#requireNamespace(request);
+    this.#requireNamespace(request, key.name);
     const metadata = {
       ...withoutServerFields(decoded.metadata),
       managedFields: decoded.metadata.managedFields,
@@ -321,8 +344,8 @@ export class SimulatedApiServer {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
     if (!isReleased) return this.#log.put(kind, changed);
-    // The object is not stored before it is removed, so the response has the version before.
-    this.#log.remove(kind, changed);
+    // The object is not stored before it is removed: the response has the version before, and the event the state before.
+    this.#log.remove(kind, old);
     return changed;
   }
 
@@ -341,7 +364,8 @@ export class SimulatedApiServer {
     const objects = this.#log.list(kind).filter(filterOf(request));
     for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy);
     const metadata = { resourceVersion: String(this.revision) };
-    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items: objects };
+    const items = isCustomKind(kind) ? objects : objects.map(withoutTypeMeta);
+    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
   #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
@@ -425,12 +449,12 @@ export class SimulatedApiServer {
     if (refusal !== undefined) throw new RefusedError(refusal);
   }
 
-  #requireNamespace({ kind, namespace }: ResourceRequest): void {
+  #requireNamespace({ kind, namespace }: ResourceRequest, name: string): void {
     if (namespace === undefined || kind.scope === 'Cluster') return;
     const found = this.#log.get(builtInKinds.Namespace, { name: namespace });
     if (found === undefined) throw notFound(builtInKinds.Namespace, namespace);
     if (found.metadata.deletionTimestamp === undefined) return;
-    throw terminating(kind, namespace);
+    throw terminating(kind, name, namespace);
   }
 
   #storeNamespace(name: string): void {
@@ -534,6 +558,8 @@ function fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: S
   };
 }
 
+const listMeta = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1' } as const;
+
 function metadataOf({ metadata }: StoredObject): object {
   return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };
 }
@@ -586,7 +612,7 @@ function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<Sto
   };
 }
 
-/** The path of the first member that decoding has dropped: `.spec.unknown`. */
+/** The path of the first member that decoding has dropped, apart from zeros, which Go's encoder omits: `.spec.unknown`. */
 function droppedMember(decoded: unknown, given: unknown, path = ''): string | undefined {
   if (Array.isArray(given)) {
     const items = Array.isArray(decoded) ? decoded : [];
@@ -595,12 +621,15 @@ function droppedMember(decoded: unknown, given: unknown, path = ''): string | un
   if (!isObject(given)) return undefined;
   for (const [name, value] of Object.entries(given)) {
     const member = isObject(decoded) ? decoded[name] : undefined;
-    if (member === undefined && value !== null) return `${path}.${name}`;
+    if (member === undefined && !isZero(value)) return `${path}.${name}`;
     const dropped = droppedMember(member, value, `${path}.${name}`);
     if (dropped !== undefined) return dropped;
   }
   return undefined;
 }
+
+const isZero = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null ? Object.keys(value).length === 0 : !value;
 
 function requireVersion(kind: Kind, { metadata }: StoredObject, version: string | undefined): void {
   if (version === undefined || version === metadata.resourceVersion) return;
@@ -657,13 +686,14 @@ function conflict(kind: Kind, name: string, why: string): RefusedError {
 const uidConflict = (kind: Kind, name: string, expected: string, actual: string | undefined): RefusedError =>
   conflict(kind, name, `Precondition failed: UID in precondition: ${expected}, UID in object meta: ${actual ?? ''}`);
 
-function terminating(kind: Kind, namespace: string): RefusedError {
+function terminating(kind: Kind, name: string, namespace: string): RefusedError {
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
   return new RefusedError({
     code: 403,
     reason: 'Forbidden',
-    message: `${resourceName(kind)} is forbidden: ${why}`,
+    message: `${resourceName(kind)} "${name}" is forbidden: ${why}`,
     details: {
+      ...detailsOf(kind, name),
       causes: [
         {
           reason: 'NamespaceTerminating',
