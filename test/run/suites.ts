@@ -132,6 +132,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
   nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
+  nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
@@ -162,6 +163,7 @@ export const nightlySuites: readonly Suite[] = [
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
   { ...check('nightly-mutation', process.execPath, 'test/mutate.ts'), programs: integrationPrograms },
   { ...check('nightly-seeded-bugs', process.execPath, 'test/seeded-bugs.ts'), programs: integrationPrograms },
+  { ...check('nightly-replay', process.execPath, 'test/replay.ts'), programs: integrationPrograms },
   {
     ...check('nightly-soak', process.execPath, 'test/soak.ts'),
     programs: ['etcd', 'kube-apiserver'],

@@ -2,9 +2,15 @@ import fc from 'fast-check';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
-import { ApiError, type Client } from '../../../src/runtime/client/index.ts';
-import type { Kind, KubeObject, Manifest } from '../../../src/runtime/kind/index.ts';
-import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
+import { ApiError, type Client, type DeleteOptions, isNotFound } from '../../../src/runtime/client/index.ts';
+import {
+  apiVersionOf,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+  type OwnerReference,
+} from '../../../src/runtime/kind/index.ts';
+import { ConfigMap, Lease, Pod } from '../../../src/runtime/kinds/index.ts';
 import { NotSimulatedError } from '../../../src/runtime/testing/simulation/strategy.ts';
 
 /** Which version or uid a request names: none, that of the object's last state, or that of its first one. */
@@ -61,13 +67,32 @@ export type RandomRequest =
       readonly name: string;
       readonly uid: Precondition;
       readonly version: Precondition;
+      readonly policy: PropagationPolicy | undefined;
+      readonly graceSeconds: number | undefined;
+    }
+  | {
+      readonly verb: 'deleteCollection';
+      readonly kind: number;
+      readonly selector: string | undefined;
+      readonly policy: PropagationPolicy | undefined;
     };
+
+type PropagationPolicy = NonNullable<DeleteOptions['propagationPolicy']>;
 
 interface Content {
   readonly labels: Readonly<Record<string, string>> | undefined;
   readonly annotations: Readonly<Record<string, string>> | undefined;
+  readonly owners: readonly Owner[] | undefined;
   /** Chooses among the specs of the kind. */
   readonly spec: number;
+}
+
+/** An object in `ownerReferences`. Its uid is that of its last state, or an unknown one. */
+interface Owner {
+  readonly kind: number;
+  readonly name: string;
+  readonly controller: boolean | undefined;
+  readonly blockOwnerDeletion: boolean | undefined;
 }
 
 interface Subject {
@@ -111,7 +136,35 @@ const subjects: readonly Subject[] = [
     specs: [{ spec: { replicas: 1 } }, { spec: { replicas: -1 } }, { spec: { replicas: 2, unknown: true } }],
     statuses: [{ status: { replicas: 1 } }, { status: { readyReplicas: -1 } }],
   },
+  {
+    kind: Lease,
+    specs: [
+      { spec: { holderIdentity: 'a', leaseDurationSeconds: 15, renewTime: '2020-01-31T00:00:00.000000Z' } },
+      { spec: { holderIdentity: 'b', leaseDurationSeconds: 15, leaseTransitions: 1 } },
+      { spec: { holderIdentity: '', leaseDurationSeconds: 0 } },
+      {},
+    ],
+    statuses: [{}],
+  },
+  {
+    kind: Pod,
+    specs: [
+      { spec: { nodeName: 'a', containers: [{ name: 'a', image: 'a' }] } },
+      { spec: { nodeName: 'a', terminationGracePeriodSeconds: 0, containers: [{ name: 'a', image: 'a' }] } },
+      { spec: { containers: [{ name: 'a', image: 'b' }] } },
+    ],
+    statuses: [{ status: { phase: 'Running' } }, { status: { phase: 'Succeeded' } }],
+  },
 ];
+
+function subjectOf(index: number): Subject {
+  const subject = subjects[index];
+  if (subject === undefined) throw new RangeError(`there is no kind ${index}`);
+  return subject;
+}
+
+/** Of the object that ends a watch. */
+const lastName = 'last';
 
 const name = fc.constantFrom('a', 'b');
 const kind = fc.nat(subjects.length - 1);
@@ -119,7 +172,20 @@ const precondition = fc.constantFrom<Precondition>('none', 'none', 'last', 'firs
 const words = fc.option(fc.dictionary(fc.constantFrom('a', 'b.c/d'), fc.constantFrom('', 'x', 'y'), { minKeys: 1 }), {
   nil: undefined,
 });
-const content: fc.Arbitrary<Content> = fc.record({ labels: words, annotations: words, spec: fc.nat(9) });
+const flag = fc.constantFrom(undefined, true, false);
+const owners = fc.option(
+  fc.uniqueArray(fc.record({ kind, name, controller: flag, blockOwnerDeletion: flag }), {
+    // What an apply of an empty list does is not simulated.
+    minLength: 1,
+    maxLength: 3,
+    // Nor is an owner that is there twice.
+    selector: (owner) => `${owner.kind} ${owner.name}`,
+  }),
+  { nil: undefined, freq: 2 },
+);
+const content: fc.Arbitrary<Content> = fc.record({ labels: words, annotations: words, owners, spec: fc.nat(9) });
+const selector = fc.constantFrom(undefined, 'a', 'a=x', 'a!=x', 'a in (x,y)', '!a');
+const policy = fc.constantFrom<PropagationPolicy | undefined>(undefined, 'Background', 'Foreground', 'Orphan');
 
 const request: fc.Arbitrary<RandomRequest> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ verb: fc.constantFrom('get' as const, 'getMetadata' as const), kind, name }) },
@@ -128,7 +194,7 @@ const request: fc.Arbitrary<RandomRequest> = fc.oneof(
     arbitrary: fc.record({
       verb: fc.constant('list' as const),
       kind,
-      selector: fc.constantFrom(undefined, 'a', 'a=x', 'a!=x', 'a in (x,y)', '!a'),
+      selector,
       limit: fc.constantFrom(undefined, 1),
     }),
   },
@@ -174,7 +240,7 @@ const request: fc.Arbitrary<RandomRequest> = fc.oneof(
       verb: fc.constant('finalizers' as const),
       kind,
       name,
-      finalizers: fc.uniqueArray(fc.constantFrom('example.com/a', 'example.com/b')),
+      finalizers: fc.uniqueArray(fc.constantFrom('example.com/a', 'example.com/b', 'foregroundDeletion', 'orphan')),
     }),
   },
   {
@@ -185,15 +251,41 @@ const request: fc.Arbitrary<RandomRequest> = fc.oneof(
       name,
       uid: precondition,
       version: precondition,
+      policy,
+      graceSeconds: fc.constantFrom(undefined, undefined, 0, 5, 60),
     }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ verb: fc.constant('deleteCollection' as const), kind, selector, policy }),
   },
 );
 
 /** Requests about few objects, so that many meet an object. */
-export const randomRequests: fc.Arbitrary<readonly RandomRequest[]> = fc.array(request, {
+const randomRequests: fc.Arbitrary<readonly RandomRequest[]> = fc.array(request, {
   minLength: 5,
   maxLength: 25,
   size: 'max',
+});
+
+/** A watch of one kind during a history. */
+export interface RandomWatch {
+  readonly kind: number;
+  readonly selector: string | undefined;
+  /** It starts before the request of this number: from the version before the first one, unless it is streamed. */
+  readonly start: number;
+  /** Lists the objects first (`sendInitialEvents`). */
+  readonly isStreamed: boolean;
+}
+
+export interface RandomHistory {
+  readonly requests: readonly RandomRequest[];
+  readonly watch: RandomWatch;
+}
+
+export const randomHistories: fc.Arbitrary<RandomHistory> = fc.record({
+  requests: randomRequests,
+  watch: fc.record({ kind, selector, start: fc.nat(25), isStreamed: fc.boolean() }),
 });
 
 /** The response of a server, without what differs between any two servers. */
@@ -210,6 +302,8 @@ export class RequestSender {
   readonly #namespace: string;
   /** The states of each object that the server has shown, by kind and name. */
   readonly #seen = new Map<string, KubeObject[]>();
+  /** The last request that the simulated server does not know. */
+  notSimulated = '';
   /** Marks for uids and versions, in the order in which they were seen. */
   readonly #marks = new Map<string, string>();
 
@@ -223,13 +317,73 @@ export class RequestSender {
     try {
       return this.#canonical(await this.#result(request));
     } catch (error) {
-      if (error instanceof NotSimulatedError) return notSimulated;
+      if (error instanceof NotSimulatedError) {
+        this.notSimulated = error.message;
+        return notSimulated;
+      }
       if (!(error instanceof ApiError)) throw error;
       const { code, reason, serverMessage, causes } = error;
-      // Of conflicts with several managers, the API server sorts only the message.
-      const inOrder = causes.toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
-      return this.#canonical({ code, reason, message: serverMessage, causes: inOrder });
+      // Of conflicts with several managers, the API server sorts only the message. It may validate metadata twice, and then repeats the causes.
+      const texts = new Set(causes.map((cause) => JSON.stringify(sorted(cause))));
+      const inOrder = [...texts].sort().map((cause) => JSON.parse(cause));
+      const details = { ...error.status.details, causes: inOrder };
+      // What changed of a pod's spec is not simulated.
+      if (kindOf(request) === Pod && reason === 'Invalid') return this.#canonical({ code, reason });
+      // The managers are in the order of the times of their writes.
+      const message = serverMessage
+        .split(/\n?(?=conflicts with ")/)
+        .sort()
+        .join();
+      return this.#canonical({ code, reason, message, details });
     }
+  }
+
+  /** The version of a kind's list. */
+  async version({ kind: index }: RandomWatch): Promise<string> {
+    const { metadata } = await this.#client.list(subjectOf(index).kind, { namespace: this.#namespace });
+    return metadata.resourceVersion;
+  }
+
+  /**
+   * Watches until the event of an object that {@link endWatch} creates. Returns the events.
+   *
+   * @param started is called when later changes are certain to be events
+   */
+  async watch(
+    watch: RandomWatch,
+    resourceVersion: string,
+    { started, signal }: { readonly started: () => void; readonly signal: AbortSignal },
+  ): Promise<readonly CanonicalResponse[]> {
+    const { kind } = subjectOf(watch.kind);
+    const events: unknown[] = [];
+    const stream = this.#client.watch(kind, {
+      namespace: this.#namespace,
+      ...(watch.selector && { labelSelector: watch.selector }),
+      ...(watch.isStreamed ? { sendInitialEvents: true } : { resourceVersion }),
+      timeoutSeconds: 300,
+      signal,
+    });
+    // The version tells where the watch starts.
+    if (!watch.isStreamed) started();
+    for await (const event of stream) {
+      const { resourceVersion: _, ...metadata } = event.object.metadata;
+      if (metadata.name === lastName) return events.map((each) => this.#canonical(each));
+      if (event.type !== 'BOOKMARK') events.push(event);
+      else if (metadata.annotations !== undefined) {
+        // The version is that of any last write, which may be one to another kind. The simulation sends no other bookmarks.
+        events.push({ ...event, object: { metadata } });
+        started();
+      }
+    }
+    throw new Error('the watch has ended');
+  }
+
+  /** Creates an object that the watch selects. */
+  async endWatch({ kind: index, selector }: RandomWatch): Promise<void> {
+    const { kind, specs } = subjectOf(index);
+    const labels = selector === '!a' || selector === 'a!=x' ? {} : { a: 'x' };
+    const metadata = { namespace: this.#namespace, name: lastName, labels };
+    await this.#client.create(kind, { ...specs[0], metadata } as unknown as Manifest<KubeObject>);
   }
 
   /** Removes all objects, whatever their finalizers. */
@@ -240,14 +394,13 @@ export class RequestSender {
         const key = { namespace, name: metadata.name };
         if (metadata.finalizers)
           await this.#client.patch(kind, key, { type: 'merge', body: { metadata: { finalizers: null } } });
-        if (metadata.deletionTimestamp === undefined) await this.#client.delete(kind, key);
+        await this.#client.delete(kind, key, { gracePeriodSeconds: 0 }).catch(ignoreNotFound);
       }
     }
   }
 
   async #result(request: RandomRequest): Promise<unknown> {
-    const subject = subjects[request.kind];
-    if (subject === undefined) throw new RangeError(`there is no kind ${request.kind}`);
+    const subject = subjectOf(request.kind);
     const { kind } = subject;
     const client = this.#client;
     if (request.verb === 'list') {
@@ -255,6 +408,12 @@ export class RequestSender {
       const options = { ...(selector && { labelSelector: selector }), ...(limit && { limit }) };
       const { items, metadata } = await client.list(kind, { namespace: this.#namespace, ...options });
       return { items, hasMore: Boolean(metadata.continue) };
+    }
+    if (request.verb === 'deleteCollection') {
+      const { selector, policy } = request;
+      const options = { ...(selector && { labelSelector: selector }), ...(policy && { propagationPolicy: policy }) };
+      await client.deleteCollection(kind, { namespace: this.#namespace, ...options });
+      return (await client.list(kind, { namespace: this.#namespace })).items;
     }
     const key = { namespace: this.#namespace, name: request.name };
     const id = `${kind.kind} ${request.name}`;
@@ -307,7 +466,13 @@ export class RequestSender {
       }
       case 'delete': {
         const [uid, resourceVersion] = [uidOf(request.uid), versionOf(request.version)];
-        const options = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
+        const { policy, graceSeconds } = request;
+        const options = {
+          ...(uid && { uid }),
+          ...(resourceVersion && { resourceVersion }),
+          ...(policy && { propagationPolicy: policy }),
+          ...(graceSeconds !== undefined && { gracePeriodSeconds: graceSeconds }),
+        };
         return (await client.delete(kind, key, options)) ?? 'gone';
       }
     }
@@ -316,12 +481,30 @@ export class RequestSender {
   #manifest(
     { specs, statuses }: Subject,
     key: object,
-    { labels, annotations, spec }: Content,
+    { labels, annotations, owners, spec }: Content,
     withStatus = false,
   ): Manifest<KubeObject> {
-    const metadata = { ...key, ...(labels && { labels }), ...(annotations && { annotations }) };
+    const metadata = {
+      ...key,
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+      ...(owners && { ownerReferences: owners.map((owner) => this.#ownerReference(owner)) }),
+    };
     const status = withStatus ? statuses[spec % statuses.length] : {};
     return { ...specs[spec % specs.length], ...status, metadata } as unknown as Manifest<KubeObject>;
+  }
+
+  #ownerReference({ kind: index, name, controller, blockOwnerDeletion }: Owner): OwnerReference {
+    const { kind } = subjectOf(index);
+    const uid = this.#known(`${kind.kind} ${name}`, 'last')?.metadata.uid ?? `unknown-${kind.kind}-${name}`;
+    return {
+      apiVersion: apiVersionOf(kind),
+      kind: kind.kind,
+      name,
+      uid,
+      ...(controller !== undefined && { controller }),
+      ...(blockOwnerDeletion !== undefined && { blockOwnerDeletion }),
+    };
   }
 
   #known(id: string, which: Precondition): KubeObject | undefined {
@@ -334,16 +517,17 @@ export class RequestSender {
     const text = JSON.stringify(value, (member, each) => {
       if (member === 'resourceVersion' || member === 'uid') return this.#mark(member, String(each));
       if (member === 'managedFields' && Array.isArray(each)) return withoutTimes(each);
-      return typeof each === 'object' && each !== null && !Array.isArray(each) ? sorted(each) : each;
+      return isRecord(each) ? sorted(each) : each;
     });
-    return text
-      .replaceAll(this.#namespace, '<namespace>')
+    const masked = text
       .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, '<time>')
       .replaceAll(
         /(in (?:the precondition|record) \()(\d+)(?=\))/g,
         (_, before, version) => before + this.#mark('resourceVersion', version),
       )
       .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, (uid) => this.#mark('uid', uid));
+    // Keys of field sets contain uids.
+    return JSON.stringify(JSON.parse(masked), (_, each) => (isRecord(each) ? sorted(each) : each));
   }
 
   #mark(member: string, value: string): string {
@@ -353,6 +537,15 @@ export class RequestSender {
     return mark;
   }
 }
+
+const kindOf = (request: RandomRequest): Kind => subjectOf(request.kind).kind;
+
+function ignoreNotFound(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
+
+const isRecord = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const sorted = (object: object): object =>
   Object.fromEntries(Object.entries(object).sort(([one], [other]) => (one < other ? -1 : 1)));

@@ -26,6 +26,9 @@ interface Rules {
   /** The name of its struct in the tables. */
   readonly struct: string;
   readonly hasStatus?: true;
+  readonly returnsDeleted?: true;
+  /** What a write of the status leaves as it is, besides the spec. */
+  readonly statusResets?: FieldsV1;
   /** The members whose change increments the generation. Absent: the kind has no generation. */
   readonly generationOf?: readonly ('spec' | 'annotations')[];
   /** The form of its names. Default: {@link dnsSubdomain}. */
@@ -317,6 +320,7 @@ const rules: Readonly<Record<string, Rules>> = {
     ...workload,
     struct: 'apps.v1.Deployment',
     generationOf: ['spec', 'annotations'],
+    statusResets: { 'f:metadata': { 'f:labels': {} } },
     checkUpdate: selectorIsFixed,
   },
   'apps/v1/replicasets': { ...workload, struct: 'apps.v1.ReplicaSet', checkUpdate: selectorIsFixed },
@@ -370,7 +374,7 @@ const rules: Readonly<Record<string, Rules>> = {
       ...checkDataUpdate(secret, old),
     ],
   },
-  '/v1/serviceaccounts': { struct: 'core.v1.ServiceAccount' },
+  '/v1/serviceaccounts': { struct: 'core.v1.ServiceAccount', returnsDeleted: true },
   '/v1/namespaces': {
     struct: 'core.v1.Namespace',
     hasStatus: true,
@@ -386,6 +390,7 @@ const rules: Readonly<Record<string, Rules>> = {
   '/v1/persistentvolumeclaims': {
     struct: 'core.v1.PersistentVolumeClaim',
     hasStatus: true,
+    returnsDeleted: true,
     prepare: (claim, { metadata }) => {
       claim.status = { phase: 'Pending' };
       const finalizers = new Set([...(metadata.finalizers ?? []), 'kubernetes.io/pvc-protection']);
@@ -397,6 +402,8 @@ const rules: Readonly<Record<string, Rules>> = {
   '/v1/pods': {
     struct: 'core.v1.Pod',
     hasStatus: true,
+    returnsDeleted: true,
+    statusResets: { 'f:metadata': { 'f:deletionTimestamp': {}, 'f:ownerReferences': {} } },
     generationOf: ['spec'],
     prepare: (pod, object) => {
       pod.spec = admitPodSpec(specOf(object));
@@ -417,6 +424,7 @@ const rules: Readonly<Record<string, Rules>> = {
   '/v1/services': {
     struct: 'core.v1.Service',
     hasStatus: true,
+    returnsDeleted: true,
     names: dnsLabel,
     prepare: (service, object) => {
       service.spec = allocateService(specOf(object), object.metadata.uid ?? '');
@@ -455,6 +463,7 @@ class BuiltInStrategy implements Strategy {
   readonly schema: Strategy['schema'];
   readonly hasStatus: boolean;
   readonly requiresVersion: boolean;
+  readonly returnsDeleted: boolean;
   readonly #rules: Rules;
 
   constructor(kind: Kind, kindRules: Rules) {
@@ -463,12 +472,13 @@ class BuiltInStrategy implements Strategy {
     this.hasStatus = kindRules.hasStatus === true;
     // AllowUnconditionalUpdate is false for these.
     this.requiresVersion = kind.kind === 'Lease' || kind.kind === 'PodDisruptionBudget';
+    this.returnsDeleted = kindRules.returnsDeleted === true;
     this.#rules = kindRules;
   }
 
   resetFields(subresource: 'status' | undefined): FieldsV1 {
     if (!this.hasStatus) return {};
-    return subresource === undefined ? { 'f:status': {} } : { 'f:spec': {} };
+    return subresource === undefined ? { 'f:status': {} } : { 'f:spec': {}, ...this.#rules.statusResets };
   }
 
   decode(object: StoredObject): StoredObject {
@@ -510,8 +520,8 @@ class BuiltInStrategy implements Strategy {
     return isNext ? { ...changed, metadata: { ...kept, generation: (generation ?? 0) + 1 } } : changed;
   }
 
-  deletionGraceSeconds(object: StoredObject, requested: number | undefined): number {
-    return this.#rules.deletionGraceSeconds?.(object, requested) ?? 0;
+  deletionGraceSeconds(object: StoredObject, requested: number | undefined): number | undefined {
+    return this.#rules.deletionGraceSeconds?.(object, requested);
   }
 
   #updateStatus(object: StoredObject, old: StoredObject): StoredObject {

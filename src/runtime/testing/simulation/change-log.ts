@@ -17,6 +17,8 @@ export class ChangeLog {
   readonly #changes = new Map<string, Change[]>();
   /** By resource, then by `namespace/name`. */
   readonly #current = new Map<string, Map<string, StoredObject>>();
+  /** The resource of each change. */
+  readonly #order: string[] = [];
   /** As in etcd, whose first write has revision 2. */
   #revision = 1;
   #compactedRevision = 0;
@@ -79,6 +81,30 @@ export class ChangeLog {
     this.#compactedRevision = this.#revision;
   }
 
+  /** The number of changes. */
+  get length(): number {
+    return this.#order.length;
+  }
+
+  /** Takes back all changes after the first ones. */
+  rewind(length: number): void {
+    while (this.#order.length > length) {
+      const resource = this.#order.pop() ?? '';
+      const change = this.#changes.get(resource)?.pop();
+      if (change === undefined) return;
+      const { object, before, revision } = change;
+      const objects = this.#current.get(resource);
+      if (before === undefined) objects?.delete(keyString(keyOf(object)));
+      else objects?.set(keyString(keyOf(object)), before);
+      this.#revision = revision - 1;
+    }
+  }
+
+  /** The next change has this revision. */
+  continueAt(revision: number): void {
+    this.#revision = revision - 1;
+  }
+
   #append(kind: Kind, object: StoredObject, isRemoval: boolean): StoredObject {
     const resource = versionedResource(kind);
     const before = this.get(kind, keyOf(object));
@@ -89,6 +115,7 @@ export class ChangeLog {
     const changes = this.#changes.get(resource) ?? [];
     this.#changes.set(resource, changes);
     changes.push(change);
+    this.#order.push(resource);
     const objects = this.#current.get(resource) ?? new Map<string, StoredObject>();
     this.#current.set(resource, objects);
     put(objects, change);

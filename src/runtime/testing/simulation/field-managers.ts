@@ -412,8 +412,16 @@ function schemaOfMember(schema: Schema, name: string): Schema {
 }
 
 /** Returns the object of a kind that has no field yet, as Go creates it. */
-function emptyObject({ apiVersion, kind }: StoredObject, schema: Schema): StoredObject {
-  return { metadata: {}, ...(emptyValue(schema) as object), apiVersion, kind } as StoredObject;
+function emptyObject({ apiVersion, kind, ...members }: StoredObject, schema: Schema): StoredObject {
+  // Times that are not set are null in an empty object too.
+  const nulls = Object.entries(members).filter(([, value]) => value === null);
+  return {
+    metadata: {},
+    ...Object.fromEntries(nulls),
+    ...(emptyValue(schema) as object),
+    apiVersion,
+    kind,
+  } as StoredObject;
 }
 
 function emptyValue(schema: Schema): unknown {

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Kind } from '../../kind/index.ts';
+import type { Kind, OwnerReference } from '../../kind/index.ts';
 import { dnsSubdomain } from './built-in-refusals.ts';
 import { type FieldError, fieldError, fieldValueError, invalid } from './field-error.ts';
-import type { StoredMetadata, StoredObject } from './strategy.ts';
+import { RefusedError, type StoredMetadata, type StoredObject } from './strategy.ts';
 
 const qualifiedName =
   /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
@@ -20,14 +20,30 @@ const immutable = [
 ] as const;
 
 /**
- * Validates the metadata of all kinds, as ValidateObjectMeta of k8s.io/apimachinery does.
+ * Prepares and validates an object with `prepare`, and validates its metadata as ValidateObjectMeta of k8s.io/apimachinery does.
  *
  * @param old the stored object; undefined for a creation.
- * @throws {@link RefusedError} 422 with a cause for each problem.
+ * @throws {@link RefusedError} 422 with a cause for each problem: those of the metadata first.
  */
-export function validateMetadata(kind: Kind, { metadata }: StoredObject, old: StoredObject | undefined): void {
-  const causes = [...problemsOf(metadata), ...(old === undefined ? [] : changesOf(metadata, old.metadata))];
+export function withValidMetadata(
+  kind: Kind,
+  object: StoredObject,
+  old: StoredObject | undefined,
+  prepare: () => StoredObject,
+): StoredObject {
+  let { metadata } = object;
+  let prepared = object;
+  let others: readonly FieldError[] = [];
+  try {
+    prepared = prepare();
+    ({ metadata } = prepared);
+  } catch (error) {
+    if (!(error instanceof RefusedError) || error.status.code !== 422) throw error;
+    others = (error.status.details?.causes ?? []) as readonly FieldError[];
+  }
+  const causes = [...problemsOf(metadata), ...(old === undefined ? [] : changesOf(metadata, old.metadata)), ...others];
   if (causes.length > 0) throw invalid(kind, metadata.name, causes);
+  return prepared;
 }
 
 function* problemsOf(metadata: StoredMetadata): Iterable<FieldError> {
@@ -54,16 +70,25 @@ function* problemsOf(metadata: StoredMetadata): Iterable<FieldError> {
     }
   }
   const controllers = ownerReferences.filter(({ controller }) => controller === true);
-  if (controllers.length > 1)
-    yield badValue(
-      'ownerReferences',
-      controllers.map((each) => each.name),
-      'Only one reference can have Controller set to true',
+  for (const second of controllers.slice(1)) {
+    const names = [controllers[0], second].map((each) => `${each?.kind}/${each?.name}`).join(' and ');
+    const why = `Only one reference can have Controller set to true. Found "true" in references for ${names}`;
+    yield fieldError(
+      'FieldValueInvalid',
+      'metadata.ownerReferences',
+      `[${ownerReferences.map(printReference).join(',')}]: ${why}`,
     );
+  }
   for (const finalizer of finalizers) {
     if (!qualifiedName.test(finalizer)) yield badValue('finalizers', finalizer, 'name part must be a qualified name');
   }
+  if (finalizers.includes('orphan') && finalizers.includes('foregroundDeletion'))
+    yield badValue('finalizers', finalizers, 'finalizer orphan and foregroundDeletion cannot be both set');
 }
+
+/** In the order of the members of Go's struct. */
+const printReference = ({ apiVersion, kind, name, uid, controller, blockOwnerDeletion }: OwnerReference): string =>
+  JSON.stringify({ apiVersion, kind, name, uid, controller, blockOwnerDeletion });
 
 function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<FieldError> {
   for (const member of immutable) {
@@ -72,7 +97,10 @@ function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<Fie
   }
   const added = (metadata.finalizers ?? []).filter((each) => !old.finalizers?.includes(each));
   if (old.deletionTimestamp !== undefined && added.length > 0) {
-    const found = added.map((each) => `"${each}"`).join(', ');
+    const found = added
+      .sort()
+      .map((each) => `"${each}"`)
+      .join(', ');
     const why = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${found}}`;
     yield fieldError('FieldValueForbidden', 'metadata.finalizers', why);
   }

@@ -19,7 +19,7 @@ import { ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
 import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
-import { validateMetadata } from './metadata.ts';
+import { withValidMetadata } from './metadata.ts';
 import { jsonPatch, mergePatch } from './patches.ts';
 import {
   type AdmittedRequest,
@@ -85,6 +85,11 @@ export class SimulatedApiServer {
     return this.#log.revision;
   }
 
+  /** The number of changes so far. */
+  get changes(): number {
+    return this.#log.length;
+  }
+
   /** The current objects of a kind, by namespace and name. */
   objects(kind: Kind): readonly StoredObject[] {
     return this.#log.list(kind);
@@ -108,6 +113,22 @@ export class SimulatedApiServer {
   /** Forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
   compact(): void {
     this.#log.compact();
+  }
+
+  /**
+   * Replaces the effects of the requests after the first changes by what another API server made of them, for replays of that server's requests.
+   *
+   * @param object what it stored, with its version. Undefined: it removed the object, if there was one
+   */
+  correct(since: number, kind: Kind, key: ObjectKey, object: StoredObject | undefined): void {
+    this.#log.rewind(since);
+    const current = this.#log.get(kind, key);
+    if (object === undefined) {
+      if (current !== undefined) this.#log.remove(kind, current);
+    } else if (current?.metadata.resourceVersion !== object.metadata.resourceVersion) {
+      this.#log.continueAt(Number(object.metadata.resourceVersion));
+      this.#log.put(kind, object);
+    }
   }
 
   /**
@@ -150,6 +171,9 @@ export class SimulatedApiServer {
       case 'apply':
         return this.#apply(request, strategy);
       case 'update':
+        if (createsOnUpdate.has(kind.kind) && this.#log.get(kind, keyOfRequest(request)) === undefined)
+          return { code: 201, body: view(this.#create(request, strategy)) };
+        return { body: view(this.#change(request, strategy)) };
       case 'patch':
         return { body: view(this.#change(request, strategy)) };
       case 'delete':
@@ -189,7 +213,9 @@ export class SimulatedApiServer {
       resourceVersion: String(start.revision),
       ...(isPartial && { continue: btoa(JSON.stringify({ revision: start.revision, after: position })) }),
     };
-    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
+    return request.isMetadataOnly
+      ? { ...listMeta, metadata, items: items.length === 0 ? null : items }
+      : { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
   #watch(request: ResourceRequest): SimulatedWatch {
@@ -216,14 +242,14 @@ export class SimulatedApiServer {
     const given = this.#body(request, strategy);
     const { generateName, name = generateName && this.#generatedName(generateName) } = given.metadata;
     if (!name) throw invalidName(kind);
-    if (given.metadata.resourceVersion !== undefined)
+    if (request.verb === 'create' && given.metadata.resourceVersion !== undefined)
       throw new RefusedError({ code: 500, message: 'resourceVersion should not be set on objects to be created' });
     const metadata = {
       ...withoutServerFields(given.metadata),
       name,
       ...(namespace !== undefined && { namespace }),
     };
-    this.#requireNamespace(request);
+    this.#requireNamespace(request, generateName ?? name);
     return this.#store(
       request,
       strategy,
@@ -258,7 +284,7 @@ export class SimulatedApiServer {
       const why = `uid mismatch: the provided object specified uid ${applied.metadata.uid}, and no existing object was found`;
       throw conflict(kind, key.name, why);
     }
-    this.#requireNamespace(request);
+    this.#requireNamespace(request, key.name);
     const metadata = {
       ...withoutServerFields(decoded.metadata),
       managedFields: decoded.metadata.managedFields,
@@ -273,8 +299,6 @@ export class SimulatedApiServer {
   /** An update or a patch. */
   #change(request: ResourceRequest, strategy: Strategy): StoredObject {
     const { kind, verb, body, contentType } = request;
-    if (verb === 'update' && createsOnUpdate.has(kind.kind) && this.#log.get(kind, keyOfRequest(request)) === undefined)
-      throw new NotSimulatedError(`the simulated API server does not create a ${kind.kind} by an update`);
     const old = this.#existing(kind, keyOfRequest(request));
     let changed: StoredObject;
     if (verb === 'update') {
@@ -303,21 +327,26 @@ export class SimulatedApiServer {
     const isDryRun = query.get('dryRun') === 'All';
     if (old === undefined) {
       const metadata = { ...object.metadata, uid: this.#newUid(), creationTimestamp: nowIso() };
-      const created = withoutEmptyMetadata(strategy.create({ ...object, metadata }));
-      validateMetadata(kind, created, undefined);
+      const given = { ...object, metadata };
+      const created = withoutEmptyMetadata(withValidMetadata(kind, given, undefined, () => strategy.create(given)));
       this.#admit(request, created);
       const holder = this.#log.get(kind, keyOf(created));
       if (holder !== undefined) throw alreadyExists(kind, holder);
       return isDryRun ? created : this.#log.put(kind, created);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
-    validateMetadata(kind, kept, old);
-    const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, strategy.update(kept, old, subresource)));
+    // A refused status says nothing of the metadata, which the write of a custom kind's status keeps.
+    const given = subresource === undefined ? kept : old;
+    const updated = withValidMetadata(kind, given, old, () => strategy.update(kept, old, subresource));
+    const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, updated));
     this.#admit(request, changed);
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-    return isReleased ? this.#log.remove(kind, changed) : this.#log.put(kind, changed);
+    if (!isReleased) return this.#log.put(kind, changed);
+    // The object is not stored before it is removed: the response has the version before, and the event the state before.
+    this.#log.remove(kind, old);
+    return changed;
   }
 
   #delete(request: ResourceRequest, strategy: Strategy): object {
@@ -335,7 +364,8 @@ export class SimulatedApiServer {
     const objects = this.#log.list(kind).filter(filterOf(request));
     for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy);
     const metadata = { resourceVersion: String(this.revision) };
-    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items: objects };
+    const items = isCustomKind(kind) ? objects : objects.map(withoutTypeMeta);
+    return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
   #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
@@ -343,15 +373,25 @@ export class SimulatedApiServer {
     if (kind === builtInKinds.Namespace)
       throw new NotSimulatedError('the simulated API server has no controller that empties a deleted namespace');
     const { metadata } = object;
+    const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata;
+    const { gracePeriodSeconds = Number.POSITIVE_INFINITY } = options;
+    const isGraceful = strategy.deletionGraceSeconds?.(object, 0) !== undefined;
+    // Another deletion may only ask for less time.
+    if (isGraceful && deletionTimestamp !== undefined && gracePeriodSeconds >= deletionGracePeriodSeconds)
+      return object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
-    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;
-    if (finalizers.length === 0 && graceSeconds === 0) {
-      const removed = this.#log.remove(kind, object);
-      return strategy.returnsDeleted ? removed : success(kind, object);
+    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
+    const isRemoved = finalizers.length === 0 && (graceSeconds ?? 0) === 0;
+    let marked = object;
+    // An object of a kind without graceful deletion is removed as it is.
+    if (!isRemoved || graceSeconds !== undefined) {
+      const deletion = deletionOf(metadata, graceSeconds ?? 0);
+      const next = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
+      if (!isDeepStrictEqual(next, object)) marked = this.#log.put(kind, next);
     }
-    const deletion = deletionOf(metadata, graceSeconds);
-    const marked = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
-    return isDeepStrictEqual(marked, object) ? object : this.#log.put(kind, marked);
+    if (!isRemoved) return marked;
+    const removed = this.#log.remove(kind, marked);
+    return strategy.returnsDeleted ? removed : success(kind, object);
   }
 
   #tracked(
@@ -409,12 +449,12 @@ export class SimulatedApiServer {
     if (refusal !== undefined) throw new RefusedError(refusal);
   }
 
-  #requireNamespace({ kind, namespace }: ResourceRequest): void {
+  #requireNamespace({ kind, namespace }: ResourceRequest, name: string): void {
     if (namespace === undefined || kind.scope === 'Cluster') return;
     const found = this.#log.get(builtInKinds.Namespace, { name: namespace });
     if (found === undefined) throw notFound(builtInKinds.Namespace, namespace);
     if (found.metadata.deletionTimestamp === undefined) return;
-    throw terminating(kind, namespace);
+    throw terminating(kind, name, namespace);
   }
 
   #storeNamespace(name: string): void {
@@ -518,6 +558,8 @@ function fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: S
   };
 }
 
+const listMeta = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1' } as const;
+
 function metadataOf({ metadata }: StoredObject): object {
   return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };
 }
@@ -550,7 +592,8 @@ function finalizersAfter(finalizers: readonly string[], policy: string | undefin
   const own: Readonly<Record<string, string>> = { Orphan: 'orphan', Foreground: 'foregroundDeletion' };
   const others = finalizers.filter((each) => each !== 'orphan' && each !== 'foregroundDeletion');
   const added = policy === undefined ? undefined : own[policy];
-  return added === undefined ? others : [...others, added];
+  const all = added === undefined ? others : [...others, added];
+  return all.length === finalizers.length && all.every((each) => finalizers.includes(each)) ? finalizers : all;
 }
 
 function withFinalizers({ finalizers: _, ...metadata }: StoredMetadata, finalizers: readonly string[]): StoredMetadata {
@@ -569,7 +612,7 @@ function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<Sto
   };
 }
 
-/** The path of the first member that decoding has dropped: `.spec.unknown`. */
+/** The path of the first member that decoding has dropped, apart from zeros, which Go's encoder omits: `.spec.unknown`. */
 function droppedMember(decoded: unknown, given: unknown, path = ''): string | undefined {
   if (Array.isArray(given)) {
     const items = Array.isArray(decoded) ? decoded : [];
@@ -578,12 +621,15 @@ function droppedMember(decoded: unknown, given: unknown, path = ''): string | un
   if (!isObject(given)) return undefined;
   for (const [name, value] of Object.entries(given)) {
     const member = isObject(decoded) ? decoded[name] : undefined;
-    if (member === undefined && value !== null) return `${path}.${name}`;
+    if (member === undefined && !isZero(value)) return `${path}.${name}`;
     const dropped = droppedMember(member, value, `${path}.${name}`);
     if (dropped !== undefined) return dropped;
   }
   return undefined;
 }
+
+const isZero = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null ? Object.keys(value).length === 0 : !value;
 
 function requireVersion(kind: Kind, { metadata }: StoredObject, version: string | undefined): void {
   if (version === undefined || version === metadata.resourceVersion) return;
@@ -596,7 +642,8 @@ function requireDeletable(kind: Kind, { metadata }: StoredObject, { uid, resourc
     const name = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
     const why = `the ${what} in the precondition (${wanted}) does not match the ${what} in record (${actual}). ${how}`;
     const message = `Operation cannot be fulfilled on ${name} "${metadata.name}": ${why}`;
-    throw new RefusedError({ code: 409, reason: 'Conflict', message, details: detailsOf(kind, metadata.name) });
+    const details = { ...detailsOf(kind, metadata.name), kind: kind.kind };
+    throw new RefusedError({ code: 409, reason: 'Conflict', message, details });
   };
   if (uid !== undefined && uid !== metadata.uid)
     differs('UID', uid, metadata.uid, 'The object might have been deleted and then recreated');
@@ -639,13 +686,14 @@ function conflict(kind: Kind, name: string, why: string): RefusedError {
 const uidConflict = (kind: Kind, name: string, expected: string, actual: string | undefined): RefusedError =>
   conflict(kind, name, `Precondition failed: UID in precondition: ${expected}, UID in object meta: ${actual ?? ''}`);
 
-function terminating(kind: Kind, namespace: string): RefusedError {
+function terminating(kind: Kind, name: string, namespace: string): RefusedError {
   const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
   return new RefusedError({
     code: 403,
     reason: 'Forbidden',
-    message: `${resourceName(kind)} is forbidden: ${why}`,
+    message: `${resourceName(kind)} "${name}" is forbidden: ${why}`,
     details: {
+      ...detailsOf(kind, name),
       causes: [
         {
           reason: 'NamespaceTerminating',
@@ -679,7 +727,7 @@ function missingVersion(kind: Kind, name: string): RefusedError {
     code: 422,
     reason: 'Invalid',
     message: `${resourceName(kind)} "${name}" is invalid: ${field}: ${message}`,
-    details: { name, causes: [{ reason: 'FieldValueInvalid', field, message }] },
+    details: { ...detailsOf(kind, name), causes: [{ reason: 'FieldValueInvalid', field, message }] },
   });
 }
 

@@ -73,12 +73,12 @@ export interface Strategy {
    */
   update(object: StoredObject, old: StoredObject, subresource: 'status' | undefined): StoredObject;
   /**
-   * Returns how many seconds a deleted object stays, for its kubelet to end it. 0: it goes at once. Absent: the kind has no graceful
-   * deletion.
+   * Returns how many seconds a deleted object stays, for its kubelet to end it. 0: it goes at once. Undefined or absent: the kind has no
+   * graceful deletion.
    *
    * @param requested the `gracePeriodSeconds` of the request
    */
-  deletionGraceSeconds?(object: StoredObject, requested: number | undefined): number;
+  deletionGraceSeconds?(object: StoredObject, requested: number | undefined): number | undefined;
 }
 
 /** The simulated server refuses a request, as the API server does. */
