@@ -1,5 +1,13 @@
 import type { SeededBug } from './seeded-bug.ts';
 
+/** Statements of PostgreSQL are what is wrong, or what is compared. */
+const needsDatabase = 'a simulation has no database, and no sockets';
+
+const needsPetStore = 'a simulation has no pet store, and no sockets';
+
+/** A BookStore waits for its Deployment, its StatefulSet and its claims. */
+const needsWorkloads = 'a simulation plays no controllers of Deployments, StatefulSets and volumes';
+
 /** Bugs of the kinds. */
 export const kindBugs: readonly SeededBug[] = [
   {
@@ -7,14 +15,14 @@ export const kindBugs: readonly SeededBug[] = [
     file: 'kinds/echo/echo-job.ts',
     find: 'return job.metadata.annotations?.[generationAnnotation] === String(echo.metadata.generation);',
     replace: 'return true;',
-    plans: { mutate: ['Echo/message'] },
+    plans: { mutate: ['Echo/message'], explore: ['echo-anew'] },
   },
   {
     name: 'Echo: the Job has no owner',
     file: 'runtime/controller/owned-children.ts',
     find: 'const metadata = { ...place, ...child.metadata, ownerReferences: references };',
     replace: 'const metadata = { ...place, ...child.metadata };',
-    plans: { perturb: ['echo/delete write 1 unsent'] },
+    plans: { perturb: ['echo/delete write 1 unsent'], explore: ['echo'] },
   },
   {
     // Its pods still are, so the plan must have an event that only the Job tells.
@@ -22,49 +30,49 @@ export const kindBugs: readonly SeededBug[] = [
     file: 'kinds/echo/controller.ts',
     find: "write: 'create',",
     replace: "write: 'create', predicate: () => false,",
-    plans: { perturb: ['echo/print write 1 unsent'] },
+    plans: { perturb: ['echo/print write 1 unsent'], explore: ['echo'] },
   },
   {
     name: 'Echo: the Job of another owner is taken for its own',
     file: 'runtime/controller/owned-children.ts',
     find: 'throw new ReconcileEnd(nameTakenOutcome({ kind: ownerKind, object: owner() }, kind, applied.holder));',
     replace: 'return applied.holder;',
-    plans: { perturb: ['echo-name-taken'] },
+    plans: { perturb: ['echo-name-taken'], explore: ['echo-name-taken'] },
   },
   {
     name: 'ScheduledEcho: a deleted CronJob is not noticed',
     file: 'kinds/scheduled-echo/controller.ts',
     find: 'owns: [{ kind: CronJob, deletes: true }],',
     replace: "owns: [{ kind: CronJob, deletes: true, predicate: ({ type }) => type !== 'deleted' }],",
-    plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
+    plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'], explore: ['scheduled-echo'] },
   },
   {
     name: 'ScheduledEcho: the CronJob is created and never changed',
     file: 'kinds/scheduled-echo/controller.ts',
     find: 'const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });',
     replace: 'const cronJob = get(CronJob, name) ?? (await applyAll([child(CronJob, cronJobOf(echo, name, pod))]))[0];',
-    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
+    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'], explore: ['scheduled-echo'] },
   },
   {
     name: 'PodSet: one surplus pod stays',
     file: 'kinds/pod-set/scaling.ts',
     find: 'Math.max(0, -missing)',
     replace: 'Math.max(0, -missing - 1)',
-    plans: { mutate: ['PodSet/replicas'] },
+    plans: { mutate: ['PodSet/replicas'], explore: ['pod-set-anew'] },
   },
   {
     name: 'PodSet: a new template does not replace the pods',
     file: 'kinds/pod-set/pod.ts',
     find: 'if (template === undefined) return defaultTemplateHash;',
     replace: 'if (template !== null) return defaultTemplateHash;',
-    plans: { mutate: ['PodSet/template.spec'] },
+    plans: { mutate: ['PodSet/template.spec'], explore: ['pod-set-anew'] },
   },
   {
     name: 'PodSet: a deleted pod is not noticed',
     file: 'kinds/pod-set/controller.ts',
     find: 'deletes: true, adopts: true }],',
     replace: 'deletes: true, adopts: true, predicate: () => false }],',
-    plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
+    plans: { perturb: ['pod-set/pod-deleted write 1 unsent'], explore: ['pod-set'] },
   },
   {
     name: 'BookStore: the claims are not deleted',
@@ -72,6 +80,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'if (!(await stillDeletesData(client, bookStore))) return cleanedUp;',
     replace: 'if (client !== undefined) return cleanedUp;',
     plans: { perturb: ['book-store/delete write 1 unsent'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: the deletion does not wait for the StatefulSet',
@@ -79,6 +88,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: "return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };",
     replace: 'return cleanedUp;',
     plans: { perturb: ['book-store/delete write 1 unsent'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: the claims do not have the label by which they are deleted',
@@ -86,6 +96,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },',
     replace: 'metadata: { name: volumeName },',
     plans: { perturb: ['book-store/delete write 1 unsent'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: a changed Deployment is not noticed',
@@ -93,6 +104,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'owns: [Deployment, ',
     replace: 'owns: [{ kind: Deployment, predicate: () => false }, ',
     plans: { perturb: ['book-store/deployment-edited write 1 unsent'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: the Service of an earlier name stays',
@@ -100,6 +112,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: "if (app.reason === 'AppServing') {",
     replace: "if (app.reason === 'AppUpdating') {",
     plans: { mutate: ['BookStore/bookApp.serviceName'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: the finalizer of an earlier policy stays',
@@ -107,6 +120,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'isNeeded: deletesClaims,',
     replace: 'isNeeded: (bookStore) => deletesClaims(bookStore) || bookStore.metadata.finalizers !== undefined,',
     plans: { mutate: ['BookStore/bookDB.reclaimPolicy'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'BookStore: a property has no effect',
@@ -114,6 +128,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'imagePullPolicy: imagePullPolicy ??',
     replace: 'imagePullPolicy:',
     plans: { mutate: ['BookStore/bookApp.imagePullPolicy'] },
+    notSimulated: needsWorkloads,
   },
   {
     name: 'PostgresWriter: a table is not recorded before the row is written',
@@ -121,6 +136,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'if (tables.includes(text)) return tables;',
     replace: 'return tables;',
     plans: { perturb: ['postgres-writer-in-motion'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'PostgresWriter: the row stays in the earlier table',
@@ -128,6 +144,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'row.deleteFrom(others)',
     replace: 'row.deleteFrom(others.slice(1))',
     plans: { mutate: ['PostgresWriter/table'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'PostgresWriter: the row is not deleted',
@@ -135,6 +152,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'row.deleteFrom(tables)',
     replace: 'row.deleteFrom([])',
     plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'PostgresWriter: statements do not pass the fence',
@@ -142,6 +160,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'new Database({ settings, log, gate }',
     replace: 'new Database({ settings, log }',
     plans: { perturb: ['postgres-writer/create'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'PostgresWriter: a column is not compared',
@@ -150,6 +169,7 @@ export const kindBugs: readonly SeededBug[] = [
         OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")\``,
     replace: ')`',
     plans: { mutate: ['PostgresWriter/country'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'PostgresWriter: a row is inserted and never updated',
@@ -157,6 +177,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country',
     replace: 'DO NOTHING',
     plans: { mutate: ['PostgresWriter/name'] },
+    notSimulated: needsDatabase,
   },
   {
     name: 'Pet: the intent is not recorded',
@@ -164,6 +185,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'await context.writeStatus({ id: null, intent, ',
     replace: 'await context.writeStatus({ id: null, ',
     plans: { perturb: ['pet/create'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: an intent is repeated with another request id',
@@ -171,6 +193,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'await store.add(intent, intent.requestId, linked)',
     replace: 'await store.add(intent, randomUUID(), linked)',
     plans: { perturb: ['pet/create'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: an intent is not removed when it is settled',
@@ -178,6 +201,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: '(id) => writeStatus({ id, intent: null })',
     replace: '(id) => writeStatus({ id })',
     plans: { perturb: ['pet/create'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: the deletion does not settle an intent',
@@ -185,6 +209,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'if (intent !== undefined) await this.#settle(intent, context, remove);',
     replace: '',
     plans: { perturb: ['pet-in-creation'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: requests do not pass the fence',
@@ -192,6 +217,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'new PetStore({ address, tls, timeoutMs, gate, interceptors',
     replace: 'new PetStore({ address, tls, timeoutMs, interceptors',
     plans: { perturb: ['pet/create'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: the pet is not deleted',
@@ -199,6 +225,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: '    await remove(id);\n',
     replace: '',
     plans: { perturb: ['pet/delete'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: a new name is not sent to the store',
@@ -206,6 +233,7 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'if (deviation === undefined && isStored(context.object)) return undefined;',
     replace: 'if (deviation === undefined) return undefined;',
     plans: { mutate: ['Pet/name'] },
+    notSimulated: needsPetStore,
   },
   {
     name: 'Pet: an update does not change the type',
@@ -213,5 +241,6 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'pets: [{ id, ...wirePet(pet) }]',
     replace: "pets: [{ id, ...wirePet({ ...pet, type: 'dog' }) }]",
     plans: { mutate: ['Pet/type'] },
+    notSimulated: needsPetStore,
   },
 ];

@@ -255,6 +255,45 @@ export const permissionPlans: Readonly<Record<ControllerName, readonly string[]>
   pet: ['pet/create'],
 };
 
+/** An object that was changed must be as a new one of the same spec. */
+const anew = (
+  name: string,
+  controller: Pick<Scenario, 'kinds' | 'addControllers' | 'canonicalName' | 'always'>,
+  kind: CustomKind,
+  specs: readonly [first: object, last: object],
+): Scenario => ({
+  ...controller,
+  name: `${name}-anew`,
+  restores: { 'created-anew': 'changed' },
+  // The generation of the spec, and the hash of fields, among them the owner's uid.
+  mayDiffer: (path) => /\/(generation|applied)$/.test(path),
+  steps: {
+    // Not a creation, whose fields a later apply would keep.
+    create: update(kind, specs[0]),
+    changed: update(kind, specs[1]),
+    'deleted-first': remove(kind),
+    'created-anew': update(kind, specs[1]),
+    delete: remove(kind),
+  },
+});
+
+const scheduledEchos = { kinds: [ScheduledEcho, CronJob], addControllers: addScheduledEchos };
+
+const yearly = { message: 'one', schedule: '0 0 1 1 *' };
+
+/** Changed objects beside new ones, as `mutate` compares them with more specs. For a simulation. */
+export const anewScenarios: readonly Scenario[] = [
+  anew('echo', { kinds: [Echo, Job], addControllers: addEchos }, Echo, [{ message: 'one' }, { message: 'two' }]),
+  anew('scheduled-echo-suspended', scheduledEchos, ScheduledEcho, [yearly, { ...yearly, suspend: true }]),
+  anew('scheduled-echo-zone', scheduledEchos, ScheduledEcho, [{ ...yearly, timeZone: 'Etc/UTC' }, yearly]),
+  anew(
+    'pod-set',
+    { kinds: [PodSet, Pod], addControllers: addPodSets, canonicalName: canonicalPodName, always: neverMoreThanAsked },
+    PodSet,
+    [{ replicas: 3 }, { replicas: 1, template: { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } } }],
+  ),
+];
+
 /** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
 export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] => [
   {

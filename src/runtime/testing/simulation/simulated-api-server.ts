@@ -15,7 +15,7 @@ import {
 } from '../../kind/index.ts';
 import * as builtInKinds from '../../kinds/index.ts';
 import { builtInStrategy } from './built-in-resources.ts';
-import { ChangeLog } from './change-log.ts';
+import { type Change, ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
 import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
@@ -46,6 +46,12 @@ const builtInStrategies = Object.values(builtInKinds)
 
 /** The kinds whose update creates an object that does not exist (`AllowCreateOnUpdate`). */
 const createsOnUpdate = new Set(['Lease', 'Event']);
+
+/** The selectors of a list or a watch. */
+export interface SimulatedSelectors {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
 
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
@@ -88,6 +94,21 @@ export class SimulatedApiServer {
   /** The current objects of a kind, by namespace and name. */
   objects(kind: Kind): readonly StoredObject[] {
     return this.#log.list(kind);
+  }
+
+  /** The objects of a kind that a list or watch with this selection has. Undefined: no limit. */
+  select(
+    kind: Kind,
+    { namespace, ...selectors }: { readonly namespace?: string | undefined } & SimulatedSelectors,
+  ): readonly StoredObject[] {
+    const query = new URLSearchParams();
+    for (const [name, text] of Object.entries(selectors)) if (text !== undefined) query.set(name, text);
+    return this.#log.list(kind).filter(filterOf({ kind, namespace, query }));
+  }
+
+  /** All changes of a kind, in their order. */
+  changes(kind: Kind): readonly Change[] {
+    return this.#log.changes(kind);
   }
 
   /** All current objects. */
@@ -308,7 +329,7 @@ export class SimulatedApiServer {
       this.#admit(request, created);
       const holder = this.#log.get(kind, keyOf(created));
       if (holder !== undefined) throw alreadyExists(kind, holder);
-      return isDryRun ? created : this.#log.put(kind, created);
+      return isDryRun ? created : this.#log.put(kind, created, request.from);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
     validateMetadata(kind, kept, old);
@@ -317,7 +338,7 @@ export class SimulatedApiServer {
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-    return isReleased ? this.#log.remove(kind, changed) : this.#log.put(kind, changed);
+    return isReleased ? this.#log.remove(kind, changed, request.from) : this.#log.put(kind, changed, request.from);
   }
 
   #delete(request: ResourceRequest, strategy: Strategy): object {
@@ -326,19 +347,19 @@ export class SimulatedApiServer {
     const options = (body ?? {}) as DeleteOptions;
     requireDeletable(kind, object, options.preconditions ?? {});
     this.#admit(request, undefined);
-    return this.#deleteObject(object, options, strategy);
+    return this.#deleteObject(object, options, strategy, request.from);
   }
 
   #deleteAll(request: ResourceRequest, strategy: Strategy): object {
     const { kind, body } = request;
     this.#admit(request, undefined);
     const objects = this.#log.list(kind).filter(filterOf(request));
-    for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy);
+    for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy, request.from);
     const metadata = { resourceVersion: String(this.revision) };
     return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items: objects };
   }
 
-  #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
+  #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy, from: string | undefined): object {
     const { kind } = strategy;
     if (kind === builtInKinds.Namespace)
       throw new NotSimulatedError('the simulated API server has no controller that empties a deleted namespace');
@@ -346,12 +367,12 @@ export class SimulatedApiServer {
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
     const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds) ?? 0;
     if (finalizers.length === 0 && graceSeconds === 0) {
-      const removed = this.#log.remove(kind, object);
+      const removed = this.#log.remove(kind, object, from);
       return strategy.returnsDeleted ? removed : success(kind, object);
     }
     const deletion = deletionOf(metadata, graceSeconds);
     const marked = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
-    return isDeepStrictEqual(marked, object) ? object : this.#log.put(kind, marked);
+    return isDeepStrictEqual(marked, object) ? object : this.#log.put(kind, marked, from);
   }
 
   #tracked(

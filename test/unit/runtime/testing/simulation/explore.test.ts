@@ -21,6 +21,7 @@ describe.each(['echo', 'echo-name-taken', 'echo-in-motion', 'scheduled-echo', 's
         customKinds: kinds,
         otherControllers: jobController,
         runs,
+        shortens: false,
       });
       expect(report.steps).toBeGreaterThan(20 * runs);
     });
@@ -41,4 +42,44 @@ describe('a controller that gives its child another name each time', () => {
     expect(again).toBeInstanceOf(ExplorationError);
     expect((again as ExplorationError).message).toBe(error.message);
   });
+});
+
+describe('a scenario', () => {
+  const scenario = scenarioOf('scheduled-echo');
+
+  test('has only the steps disturbed that it names', async () => {
+    const disturbed = new Set<string>();
+    const perturbedSteps = ['cron-job-edited'];
+    const steps = Object.fromEntries(
+      Object.entries(scenario.steps).map(([name, act]) => [
+        name,
+        (world: Parameters<typeof act>[0]) => {
+          current = name;
+          return act(world);
+        },
+      ]),
+    );
+    let current = '';
+    await explore({
+      scenario: { ...scenario, steps, perturbedSteps },
+      customKinds: kinds,
+      runs: 10,
+      // Is called whenever something may happen.
+      otherControllers: (simulation) => {
+        if (/crashes|break|forgets/.test(simulation.story.at(-1) ?? '')) disturbed.add(current);
+        return [];
+      },
+    });
+    expect([...disturbed]).toEqual(perturbedSteps);
+  });
+
+  test.each([{ outside: async () => [] }, { alwaysOutside: () => undefined }, { changesDefinitions: true }] as const)(
+    'is refused if it needs what a simulation does not have: %j',
+    async (needs) => {
+      const [option = ''] = Object.keys(needs);
+      await expect(explore({ scenario: { ...scenario, ...needs }, customKinds: kinds })).rejects.toThrow(
+        `scheduled-echo: explore knows no \`${option}\``,
+      );
+    },
+  );
 });
