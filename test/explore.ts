@@ -1,5 +1,6 @@
 /**
- * The program behind `make explore`: runs the scenarios that a simulation knows under random schedules, without an API server.
+ * The program behind `make explore`: runs the scenarios that a simulation knows, without an API server: under every schedule that deviates
+ * once from the undisturbed run, and under random ones.
  *
  *     node test/explore.ts    explores the scenarios whose names begin with SCENARIO (default: all), from EXPLORE_SEED (default: a random
  *                             number, which it prints) and for MINUTES (default: 40)
@@ -20,6 +21,10 @@ const seed = EXPLORE_SEED === undefined ? randomInt(2 ** 31) : Number(EXPLORE_SE
 const chosen = [...simulatedScenarios].filter(([name]) => name.startsWith(SCENARIO));
 const endsAtMs = performance.now() + Number(MINUTES) * 60_000;
 console.log(`seed ${seed}, ${chosen.length} scenarios`);
+for (const [name, scenario] of chosen) {
+  const { runs: tried } = await explore({ ...scenario, maxDeviations: 1 });
+  console.log(`${name}: ${tried} schedules with one deviation`);
+}
 const counts = new Map(chosen.map(([name]) => [name, 0]));
 const failed = new Set<string>();
 for (let batch = 0; batch === 0 || performance.now() < endsAtMs; batch += 1) {

@@ -29,6 +29,12 @@ export interface ExploreOptions extends ClusterOptions {
   readonly mayMiss?: (change: MissedChange) => boolean;
   /** Whether to look for a shorter schedule that fails too, which takes ten times as long as to find one. Default true. */
   readonly shortens?: boolean;
+  /**
+   * Instead of random schedules, tries every one that differs from the undisturbed run in at most so many choices. A choice that comes in a
+   * state that was seen before is not tried again: the same objects, with the same requests and events on their way. What a process
+   * remembers besides is not compared. With 1, a scenario takes some hundred schedules.
+   */
+  readonly maxDeviations?: number;
   /** Tries only this schedule, of an {@link ExplorationError}. */
   readonly schedule?: readonly number[];
 }
@@ -101,6 +107,7 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
     const { story } = await runSchedule(options, options.schedule, learned);
     return { runs: 1, steps: story.length };
   }
+  if (options.maxDeviations !== undefined) return exploreAll(options, options.maxDeviations, learned);
   const fc = await import('fast-check');
   const choice: Arbitrary<number> = fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },
@@ -120,6 +127,34 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   });
   if (failed && counterexample !== null) throw errorInstance;
   return { runs: numRuns, steps };
+}
+
+/** Depth first over the choices. */
+async function exploreAll(
+  options: ExploreOptions,
+  maxDeviations: number,
+  learned: ReadonlyMap<string, Facts>,
+): Promise<ExploreReport> {
+  const seen = new Set<string>();
+  const prefixes: { readonly schedule: readonly number[]; readonly deviations: number }[] = [
+    { schedule: [], deviations: 0 },
+  ];
+  let [runs, steps] = [0, 0];
+  for (let next = prefixes.pop(); next !== undefined; next = prefixes.pop()) {
+    const { schedule, deviations } = next;
+    const { choices, story } = await runSchedule(options, schedule, learned, deviations < maxDeviations);
+    runs += 1;
+    steps += story.length;
+    for (const [index, { alternatives, state }] of choices.entries()) {
+      const left = `${maxDeviations - deviations} ${state}`;
+      if (index < schedule.length || seen.has(left)) continue;
+      seen.add(left);
+      const before = [...schedule, ...Array.from({ length: index - schedule.length }, () => 0)];
+      for (let choice = 1; choice < alternatives; choice += 1)
+        prefixes.push({ schedule: [...before, choice], deviations: deviations + 1 });
+    }
+  }
+  return { runs, steps };
 }
 
 /** What undisturbed runs with different random numbers have in common: the objects after each step. */
@@ -144,8 +179,9 @@ async function runSchedule(
   options: ExploreOptions,
   schedule: readonly number[],
   learned: ReadonlyMap<string, Facts>,
+  recordsChoices = false,
 ): Promise<Exploration> {
-  const exploration = new Exploration(options, schedule, learned);
+  const exploration = new Exploration(options, schedule, learned, recordsChoices);
   try {
     await exploration.run();
   } catch (error) {
@@ -153,6 +189,13 @@ async function runSchedule(
     throw new ExplorationError(message, schedule, exploration.story, error);
   }
   return exploration;
+}
+
+/** A choice of a run. */
+interface Choice {
+  readonly alternatives: number;
+  /** What can be seen of the simulation before it. */
+  readonly state: string;
 }
 
 /** One run of a scenario. */
@@ -163,7 +206,10 @@ class Exploration {
   readonly #schedule: readonly number[];
   readonly #learned: ReadonlyMap<string, Facts> | undefined;
   #simulation: DirectedSimulation | undefined;
-  #choices = 0;
+  readonly #recordsChoices: boolean;
+  /** Empty unless choices are recorded. */
+  readonly choices: Choice[] = [];
+  #choiceCount = 0;
   #disturbances = 0;
   /** Whether the step is one of those to disturb. */
   #isPerturbed = true;
@@ -175,7 +221,13 @@ class Exploration {
   readonly #transitionTimes = new TransitionTimes();
 
   /** @param learned the states of the undisturbed run; undefined: this is the undisturbed run. */
-  constructor(options: ExploreOptions, schedule: readonly number[], learned: ReadonlyMap<string, Facts> | undefined) {
+  constructor(
+    options: ExploreOptions,
+    schedule: readonly number[],
+    learned: ReadonlyMap<string, Facts> | undefined,
+    recordsChoices = false,
+  ) {
+    this.#recordsChoices = recordsChoices;
     this.#options = options;
     this.#schedule = schedule;
     this.#learned = learned;
@@ -194,7 +246,7 @@ class Exploration {
       const simulation = new DirectedSimulation({ ...this.#options, kinds }, add, time, {
         choose: (alternatives) => {
           this.#check(simulation, always);
-          return this.#choose(alternatives.length);
+          return this.#choose(alternatives, simulation);
         },
         disturbances: () => this.#disturbancesOf(simulation),
       });
@@ -305,11 +357,16 @@ class Exploration {
     if (wrong !== undefined) this.#violation ??= simulation.error(wrong);
   }
 
-  #choose(alternatives: number): number {
+  #choose(alternatives: readonly SimulationStep[], simulation: DirectedSimulation): number {
     if (!this.#isPerturbed || this.#isCalm) return 0;
-    const choice = this.#schedule[this.#choices] ?? 0;
-    this.#choices += 1;
-    return choice % alternatives;
+    if (this.#recordsChoices) {
+      const descriptions = alternatives.map(({ description }) => description.replace(/^[\d.]+ s /, ''));
+      const state = JSON.stringify([descriptions, ...this.#state(simulation)]);
+      this.choices.push({ alternatives: alternatives.length, state });
+    }
+    const choice = this.#schedule[this.#choiceCount] ?? 0;
+    this.#choiceCount += 1;
+    return choice % alternatives.length;
   }
 
   #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {

@@ -28,6 +28,20 @@ describe.each(['echo', 'echo-name-taken', 'echo-in-motion', 'scheduled-echo', 's
   },
 );
 
+test('every schedule with one deviation is tried, and each only once', async () => {
+  const options = {
+    scenario: scenarioOf('scheduled-echo-name-taken'),
+    customKinds: kinds,
+    otherControllers: jobController,
+  };
+  const undisturbed = await explore({ ...options, maxDeviations: 0 });
+  expect(undisturbed.runs).toBe(1);
+  const { runs: tried, steps } = await explore({ ...options, maxDeviations: 1 });
+  expect(tried).toBeGreaterThan(undisturbed.steps);
+  expect(steps).toBeGreaterThan(tried * 10);
+  expect(await explore({ ...options, maxDeviations: 1 })).toEqual({ runs: tried, steps });
+});
+
 describe('a controller that gives its child another name each time', () => {
   const found = async (options: object = {}): Promise<unknown> =>
     explore({ scenario: naiveScenario, runs: 200, ...options }).catch((error: unknown) => error);
