@@ -87,8 +87,12 @@ perturb: $(installed) ## Crash the operator at each of its writes, and let its v
 mutate: $(installed) ## Change every property of every kind's spec, and compare with new objects; PLAN='Echo/message' runs only that
 	@node test/mutate.ts
 
+.PHONY: explore
+explore: $(installed) ## Run scenarios in a simulation under random schedules for MINUTES (40); SCENARIO='echo' runs only those
+	@node test/explore.ts
+
 .PHONY: seeded-bugs
-seeded-bugs: $(installed) ## Show that `perturb` and `mutate` find bugs: add each of some bugs to a copy of the source; BUG='Pet' tries only those
+seeded-bugs: $(installed) ## Show that `explore`, `perturb` and `mutate` find bugs: add each of some bugs to a copy of the source; BUG='Pet' tries only those, WAY='simulation' only in a simulation
 	@node test/seeded-bugs.ts
 
 ##@ Measure

@@ -2,9 +2,11 @@
  * The program behind `make seeded-bugs`: adds one bug after the other to a copy of the source, and runs plans of the perturbation and
  * mutation kits, or properties of the unit tests, against it, to show that these find bugs.
  *
- *     node test/seeded-bugs.ts    tries the bugs whose names begin with BUG, such as `Pet` (default: all)
+ *     node test/seeded-bugs.ts    tries the bugs whose names begin with BUG, such as `Pet` (default: all), in WAY (default: both)
  *
- * Exits with 0 if the kits find at least 95 % of the bugs, and nothing in the source without a bug.
+ * WAY is `simulation` (`explore`, in a process for each bug, without an API server) or `cluster` (`perturb`, `mutate` and unit tests).
+ *
+ * Exits with 0 if each way finds at least 95 % of the bugs that it has plans for, and nothing in the source without a bug.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,10 +16,11 @@ import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { OutsidePrograms } from './integration/environment/outside-systems.ts';
 import { seededBugs } from './seeded-bugs/index.ts';
+import type { ExploreRequest, ExploreResult } from './seeded-bugs/run-explore.ts';
 import type { FoundBy, PlansRequest, PlansResult } from './seeded-bugs/run-plans.ts';
 import { type Plans, type SeededBug, SourceCopy, textWith } from './seeded-bugs/seeded-bug.ts';
 
-const { BUG = '' } = process.env;
+const { BUG = '', WAY = '' } = process.env;
 
 /** The part of the bugs that the kits must find. */
 const requiredRate = 0.95;
@@ -25,11 +28,17 @@ const requiredRate = 0.95;
 /** How long the plans of a bug, and the plans of all bugs, may take. */
 const [bugTimeoutMs, allTimeoutMs] = [240_000, 1_200_000];
 
+/** How many schedules a simulation tries of each scenario. */
+const schedules = 300;
+
 interface Tried {
   readonly name: string;
   /** The first line of the first failure that a kit reported; undefined: it reported none. */
   readonly failure: string | undefined;
-  readonly foundBy: FoundBy | undefined;
+  readonly foundBy: FoundBy | 'exploration' | undefined;
+  readonly seconds: number;
+  /** The processor time, if it is known. */
+  readonly cpuSeconds?: number | undefined;
 }
 
 /** Programs that all plans share. */
@@ -97,6 +106,54 @@ async function runProperties(cwd: string, properties: readonly string[]): Promis
   return { plans: properties, failures: message === undefined ? [] : [message], foundBy: 'property' };
 }
 
+/** Explores scenarios with a copy of the source, in a process of its own: a simulation replaces its globals. */
+async function exploreCopy(
+  folder: string,
+  bug: SeededBug | undefined,
+  request: Pick<ExploreRequest, 'scenarios' | 'runs'>,
+): Promise<ExploreResult> {
+  const number = `explored-${bug === undefined ? 'source' : seededBugs.indexOf(bug)}`;
+  await using copy = await SourceCopy.make(join(folder, number), bug);
+  const program = join(copy.folder, 'test/seeded-bugs/run-explore.ts');
+  const { stdout } = await execa(process.execPath, [program, JSON.stringify({ ...request, seed: 1 })], {
+    timeout: bug === undefined ? allTimeoutMs : bugTimeoutMs,
+  });
+  return JSON.parse(stdout.split('\n').at(-1) ?? '');
+}
+
+async function exploreBug(folder: string, bug: SeededBug): Promise<Tried> {
+  const startedAtMs = performance.now();
+  const scenarios = bug.plans.explore ?? [];
+  const result = await exploreCopy(folder, bug, { scenarios, runs: schedules }).catch((error: unknown) => {
+    console.error(error);
+    return undefined;
+  });
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const failure = result?.failure?.split('\n', 1)[0];
+  const foundBy = failure === undefined ? undefined : result?.isDisturbed ? 'exploration' : 'undisturbed run';
+  return tell({ name: bug.name, failure, foundBy, seconds, cpuSeconds: result?.cpuSeconds });
+}
+
+function tell(tried: Tried): Tried {
+  const { name, failure, foundBy, seconds, cpuSeconds } = tried;
+  const verdict = foundBy === undefined ? 'NOT FOUND' : `found by ${foundBy}`;
+  const ofProcessor = cpuSeconds === undefined ? '' : ` (${cpuSeconds.toFixed(1)} s of a processor)`;
+  console.log(`${verdict} in ${seconds.toFixed(1)} s${ofProcessor}: ${name}\n    ${failure ?? ''}`);
+  return tried;
+}
+
+async function exploreAll(folder: string, all: readonly SeededBug[]): Promise<readonly Tried[]> {
+  await Promise.all(all.map(textWith));
+  const simulated = all.filter(({ plans }) => plans.explore !== undefined);
+  for (const { name, notSimulated } of all) if (notSimulated) console.log(`not simulated: ${name}: ${notSimulated}`);
+  const scenarios = [...new Set(simulated.flatMap(({ plans }) => plans.explore ?? []))];
+  const { failure } = await exploreCopy(folder, undefined, { scenarios, runs: 30 });
+  if (failure !== undefined) throw new Error(`a schedule fails without a bug: ${failure}`);
+  const tried: Tried[] = [];
+  await forEachConcurrently(simulated, async (bug) => void tried.push(await exploreBug(folder, bug)), 2);
+  return tried;
+}
+
 async function tryBug(programs: Programs, bug: SeededBug): Promise<Tried> {
   const startedAtMs = performance.now();
   const result = await programs.run(bug, bug.plans).catch((error: unknown) => {
@@ -106,10 +163,7 @@ async function tryBug(programs: Programs, bug: SeededBug): Promise<Tried> {
   });
   const failure = result?.failures[0]?.split('\n', 1)[0];
   const foundBy = failure === undefined ? undefined : result?.foundBy;
-  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(0);
-  const verdict = foundBy === undefined ? 'NOT FOUND' : `found by ${foundBy}`;
-  console.log(`${verdict} in ${seconds} s: ${bug.name}\n    ${failure ?? ''}`);
-  return { name: bug.name, failure, foundBy };
+  return tell({ name: bug.name, failure, foundBy, seconds: (performance.now() - startedAtMs) / 1000 });
 }
 
 /** @returns the plans of all bugs */
@@ -140,23 +194,44 @@ async function tryAll(folder: string, bugs: readonly SeededBug[]): Promise<reado
   return tried;
 }
 
-const startedAtMs = performance.now();
+/** Prints what a way has found, and returns whether that is enough. */
+function summarize(way: string, tried: readonly Tried[]): boolean {
+  const found = tried.filter(({ foundBy }) => foundBy !== undefined);
+  const rate = tried.length === 0 ? 1 : found.length / tried.length;
+  const kits = ['undisturbed run', 'perturbation', 'mutation', 'property', 'exploration'] as const;
+  const counts = kits.map((kit) => [found.filter(({ foundBy }) => foundBy === kit).length, kit] as const);
+  const foundBy = counts.filter(([count]) => count > 0).map(([count, kit]) => `${count} by ${kit}`);
+  const seconds = found.map((each) => each.seconds).sort((one, other) => one - other);
+  const median = seconds[Math.floor(seconds.length / 2)] ?? 0;
+  console.log(
+    `${way}: ${found.length} of ${tried.length} seeded bugs found (${(rate * 100).toFixed(0)} %): ${foundBy.join(', ')}; a bug takes ${median.toFixed(1)} s (median), ${(seconds.at(-1) ?? 0).toFixed(0)} s at most`,
+  );
+  for (const { name } of tried.filter((each) => each.foundBy === undefined)) console.log(`not found: ${name}`);
+  return rate >= requiredRate;
+}
+
+/** Prints the seconds of bugs that both ways have tried. */
+function compare(simulated: readonly Tried[], onCluster: readonly Tried[]): void {
+  const secondsOf = ({ foundBy, seconds }: Tried): string =>
+    foundBy === undefined ? 'not found' : `${seconds.toFixed(1)} s`;
+  for (const each of simulated) {
+    const other = onCluster.find(({ name }) => name === each.name);
+    if (other !== undefined)
+      console.log(`${each.name}: ${secondsOf(each)} in simulation, ${secondsOf(other)} on a cluster`);
+  }
+}
+
 const bugs = seededBugs.filter(({ name }) => name.startsWith(BUG));
 const folder = await makeRunFolder('seeded-bugs');
 try {
-  const tried = await tryAll(folder, bugs);
-  const survivors = tried.filter(({ failure }) => failure === undefined);
-  const rate = 1 - survivors.length / tried.length;
-  const minutes = ((performance.now() - startedAtMs) / 60_000).toFixed(1);
-  const found = tried.length - survivors.length;
-  const foundBy = (['undisturbed run', 'perturbation', 'mutation', 'property'] as const).map(
-    (kit) => `${tried.filter((each) => each.foundBy === kit).length} by ${kit}`,
-  );
-  console.log(
-    `${found} of ${tried.length} seeded bugs found (${(rate * 100).toFixed(0)} %): ${foundBy.join(', ')}; ${minutes} minutes`,
-  );
-  for (const { name } of survivors) console.log(`not found: ${name}`);
-  process.exitCode = rate >= requiredRate ? 0 : 1;
+  const simulated = WAY === 'cluster' ? [] : await exploreAll(folder, bugs);
+  const onCluster = WAY === 'simulation' ? [] : await tryAll(folder, bugs);
+  compare(simulated, onCluster);
+  const isEnough = [
+    WAY === 'cluster' || summarize('in simulation', simulated),
+    WAY === 'simulation' || summarize('on a cluster', onCluster),
+  ];
+  process.exitCode = isEnough.every(Boolean) ? 0 : 1;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -125,6 +125,9 @@ async function provideVolume(world: ScenarioWorld): Promise<void> {
   await eventually('the claim is bound', async () => (await claimOf(world)).status?.phase === 'Bound');
 }
 
+/** A BookStore waits for its Deployment, its StatefulSet and its claims. */
+const needsWorkloads = 'a simulation plays no controllers of Deployments, StatefulSets and volumes';
+
 export const plans: KindPlans = {
   example: {
     bookApp: {
@@ -297,6 +300,7 @@ export const plans: KindPlans = {
       find: 'if (!(await stillDeletesData(client, bookStore))) return cleanedUp;',
       replace: 'if (client !== undefined) return cleanedUp;',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: the deletion does not wait for the StatefulSet',
@@ -304,6 +308,7 @@ export const plans: KindPlans = {
       find: "return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };",
       replace: 'return cleanedUp;',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: the claims do not have the label by which they are deleted',
@@ -311,6 +316,7 @@ export const plans: KindPlans = {
       find: 'metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },',
       replace: 'metadata: { name: volumeName },',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: a changed Deployment is not noticed',
@@ -318,6 +324,7 @@ export const plans: KindPlans = {
       find: 'owns: [Deployment, ',
       replace: 'owns: [{ kind: Deployment, predicate: () => false }, ',
       plans: { perturb: ['book-store/deployment-edited write 1 unsent'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: the Service of an earlier name stays',
@@ -325,6 +332,7 @@ export const plans: KindPlans = {
       find: "if (app.reason === 'AppServing') {",
       replace: "if (app.reason === 'AppUpdating') {",
       plans: { mutate: ['BookStore/bookApp.serviceName'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: the finalizer of an earlier policy stays',
@@ -332,6 +340,7 @@ export const plans: KindPlans = {
       find: 'isNeeded: deletesClaims,',
       replace: 'isNeeded: (bookStore) => deletesClaims(bookStore) || bookStore.metadata.finalizers !== undefined,',
       plans: { mutate: ['BookStore/bookDB.reclaimPolicy'] },
+      notSimulated: needsWorkloads,
     },
     {
       name: 'BookStore: a property has no effect',
@@ -339,6 +348,7 @@ export const plans: KindPlans = {
       find: 'imagePullPolicy: imagePullPolicy ??',
       replace: 'imagePullPolicy:',
       plans: { mutate: ['BookStore/bookApp.imagePullPolicy'] },
+      notSimulated: needsWorkloads,
     },
   ],
 };

@@ -5,7 +5,16 @@ import { eventually } from '../../src/runtime/testing/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import type { KindPlans } from './kind-plans.ts';
-import { addDefined, createdWithChild, createUpdateDelete, name, remove, someJob, update } from './scenario-steps.ts';
+import {
+  addDefined,
+  anew,
+  createdWithChild,
+  createUpdateDelete,
+  name,
+  remove,
+  someJob,
+  update,
+} from './scenario-steps.ts';
 import { valuesOfPodMetadata } from './values.ts';
 
 const addEchos = addDefined(echoController(podSettings));
@@ -20,6 +29,9 @@ export const plans: KindPlans = {
     // The status is not ours.
     mayDiffer: (path) => path.endsWith('.annotations.mmontes.io/generation') || /^Job .* #1\.status\./.test(path),
   }),
+  simulatedScenarios: [
+    anew('echo', { kinds: [Echo, Job], addControllers: addEchos }, Echo, [{ message: 'one' }, { message: 'two' }]),
+  ],
   scenarios: (cluster) => [
     {
       name: 'echo',
@@ -81,14 +93,14 @@ export const plans: KindPlans = {
       file: 'kinds/echo/echo-job.ts',
       find: 'return job.metadata.annotations?.[generationAnnotation] === String(echo.metadata.generation);',
       replace: 'return true;',
-      plans: { mutate: ['Echo/message'] },
+      plans: { mutate: ['Echo/message'], explore: ['echo-anew'] },
     },
     {
       name: 'Echo: the Job has no owner',
       file: 'runtime/controller/owned-children.ts',
       find: 'const metadata = { ...place, ...child.metadata, ownerReferences: references };',
       replace: 'const metadata = { ...place, ...child.metadata };',
-      plans: { perturb: ['echo/delete write 1 unsent'] },
+      plans: { perturb: ['echo/delete write 1 unsent'], explore: ['echo'] },
     },
     {
       // Its pods still are, so the plan must have an event that only the Job tells.
@@ -96,14 +108,14 @@ export const plans: KindPlans = {
       file: 'kinds/echo/controller.ts',
       find: "write: 'create',",
       replace: "write: 'create', predicate: () => false,",
-      plans: { perturb: ['echo/print write 1 unsent'] },
+      plans: { perturb: ['echo/print write 1 unsent'], explore: ['echo'] },
     },
     {
       name: 'Echo: the Job of another owner is taken for its own',
       file: 'runtime/controller/owned-children.ts',
       find: 'throw new ReconcileEnd(nameTakenOutcome({ kind: ownerKind, object: owner() }, kind, applied.holder));',
       replace: 'return applied.holder;',
-      plans: { perturb: ['echo-name-taken'] },
+      plans: { perturb: ['echo-name-taken'], explore: ['echo-name-taken'] },
     },
   ],
 };

@@ -27,6 +27,9 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
 export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] =>
   all.flatMap(({ scenarios }) => scenarios?.(cluster) ?? []);
 
+/** What only a simulation runs. */
+export const simulatedOnly: readonly Scenario[] = all.flatMap(({ simulatedScenarios = [] }) => simulatedScenarios);
+
 /** The life of an object of each kind with a system outside of the cluster. */
 export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] =>
   all.flatMap(({ outsideScenarios }) => outsideScenarios?.(outside) ?? []);

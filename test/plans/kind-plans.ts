@@ -19,6 +19,8 @@ export interface KindPlans {
   readonly subject: (outside: Outside) => MutationSubject;
   /** What `make perturb` runs, if the kind needs no external system. The API server needs kube-controller-manager. */
   readonly scenarios?: (cluster: Pick<TestCluster, 'endPods'>) => readonly Scenario[];
+  /** What only a simulation runs: changed objects beside new ones, as `mutate` compares them with more specs. */
+  readonly simulatedScenarios?: readonly Scenario[];
   /** What `make perturb` runs, if the kind needs an external system. */
   readonly outsideScenarios?: (outside: OutsideSystems) => readonly Scenario[];
   /**

@@ -38,6 +38,8 @@ const petsOf = (outside: OutsideSystems): Pick<Scenario, 'kinds' | 'outside' | '
   };
 };
 
+const needsPetStore = 'a simulation has no pet store, and no sockets';
+
 export const plans: KindPlans = {
   example: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
   subject: (outside) => ({
@@ -94,6 +96,7 @@ export const plans: KindPlans = {
       find: 'await context.writeStatus({ id: null, intent, ',
       replace: 'await context.writeStatus({ id: null, ',
       plans: { perturb: ['pet/create'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: an intent is repeated with another request id',
@@ -101,6 +104,7 @@ export const plans: KindPlans = {
       find: 'await store.add(intent, intent.requestId, linked)',
       replace: 'await store.add(intent, randomUUID(), linked)',
       plans: { perturb: ['pet/create'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: an intent is not removed when it is settled',
@@ -108,6 +112,7 @@ export const plans: KindPlans = {
       find: '(id) => writeStatus({ id, intent: null })',
       replace: '(id) => writeStatus({ id })',
       plans: { perturb: ['pet/create'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: the deletion does not settle an intent',
@@ -115,6 +120,7 @@ export const plans: KindPlans = {
       find: 'if (intent !== undefined) await this.#settle(intent, context, remove);',
       replace: '',
       plans: { perturb: ['pet-in-creation'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: requests do not pass the fence',
@@ -122,6 +128,7 @@ export const plans: KindPlans = {
       find: 'new PetStore({ address, tls, timeoutMs, gate, interceptors',
       replace: 'new PetStore({ address, tls, timeoutMs, interceptors',
       plans: { perturb: ['pet/create'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: the pet is not deleted',
@@ -129,6 +136,7 @@ export const plans: KindPlans = {
       find: '    await remove(id);\n',
       replace: '',
       plans: { perturb: ['pet/delete'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: a new name is not sent to the store',
@@ -136,6 +144,7 @@ export const plans: KindPlans = {
       find: 'if (deviation === undefined && isStored(context.object)) return undefined;',
       replace: 'if (deviation === undefined) return undefined;',
       plans: { mutate: ['Pet/name'] },
+      notSimulated: needsPetStore,
     },
     {
       name: 'Pet: an update does not change the type',
@@ -143,6 +152,7 @@ export const plans: KindPlans = {
       find: 'pets: [{ id, ...wirePet(pet) }]',
       replace: "pets: [{ id, ...wirePet({ ...pet, type: 'dog' }) }]",
       plans: { mutate: ['Pet/type'] },
+      notSimulated: needsPetStore,
     },
   ],
 };

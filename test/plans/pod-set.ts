@@ -6,7 +6,16 @@ import { eventually, type Scenario, type ScenarioWorld } from '../../src/runtime
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import type { KindPlans } from './kind-plans.ts';
-import { addDefined, create, createdWithChild, createUpdateDelete, name, remove, update } from './scenario-steps.ts';
+import {
+  addDefined,
+  anew,
+  create,
+  createdWithChild,
+  createUpdateDelete,
+  name,
+  remove,
+  update,
+} from './scenario-steps.ts';
 import { longKey } from './values.ts';
 
 const addPodSets = addDefined(podSetController(podSettings));
@@ -92,6 +101,14 @@ export const plans: KindPlans = {
       ],
     },
   }),
+  simulatedScenarios: [
+    anew(
+      'pod-set',
+      { kinds: [PodSet, Pod], addControllers: addPodSets, canonicalName: canonicalPodName, always: neverMoreThanAsked },
+      PodSet,
+      [{ replicas: 3 }, { replicas: 1, template: { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } } }],
+    ),
+  ],
   scenarios: () => [
     {
       name: 'pod-set-in-motion',
@@ -170,21 +187,21 @@ export const plans: KindPlans = {
       file: 'kinds/pod-set/scaling.ts',
       find: 'Math.max(0, -missing)',
       replace: 'Math.max(0, -missing - 1)',
-      plans: { mutate: ['PodSet/replicas'] },
+      plans: { mutate: ['PodSet/replicas'], explore: ['pod-set-anew'] },
     },
     {
       name: 'PodSet: a new template does not replace the pods',
       file: 'kinds/pod-set/pod.ts',
       find: 'if (template === undefined) return defaultTemplateHash;',
       replace: 'if (template !== null) return defaultTemplateHash;',
-      plans: { mutate: ['PodSet/template.spec'] },
+      plans: { mutate: ['PodSet/template.spec'], explore: ['pod-set-anew'] },
     },
     {
       name: 'PodSet: a deleted pod is not noticed',
       file: 'kinds/pod-set/controller.ts',
       find: 'deletes: true, adopts: true }],',
       replace: 'deletes: true, adopts: true, predicate: () => false }],',
-      plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
+      plans: { perturb: ['pod-set/pod-deleted write 1 unsent'], explore: ['pod-set'] },
     },
   ],
 };

@@ -35,6 +35,9 @@ const writersOf = (
   };
 };
 
+/** Statements of PostgreSQL are what is wrong, or what is compared. */
+const needsDatabase = 'a simulation has no database, and no sockets';
+
 export const plans: KindPlans = {
   example: { table: 'students', name: 'Alice', age: 23, country: 'Spain' },
   subject: (outside) => ({
@@ -99,6 +102,7 @@ export const plans: KindPlans = {
       find: 'if (tables.includes(text)) return tables;',
       replace: 'return tables;',
       plans: { perturb: ['postgres-writer-in-motion'] },
+      notSimulated: needsDatabase,
     },
     {
       name: 'PostgresWriter: the row stays in the earlier table',
@@ -106,6 +110,7 @@ export const plans: KindPlans = {
       find: 'row.deleteFrom(others)',
       replace: 'row.deleteFrom(others.slice(1))',
       plans: { mutate: ['PostgresWriter/table'] },
+      notSimulated: needsDatabase,
     },
     {
       name: 'PostgresWriter: the row is not deleted',
@@ -113,6 +118,7 @@ export const plans: KindPlans = {
       find: 'row.deleteFrom(tables)',
       replace: 'row.deleteFrom([])',
       plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
+      notSimulated: needsDatabase,
     },
     {
       name: 'PostgresWriter: statements do not pass the fence',
@@ -120,6 +126,7 @@ export const plans: KindPlans = {
       find: 'new Database({ settings, log, gate }',
       replace: 'new Database({ settings, log }',
       plans: { perturb: ['postgres-writer/create'] },
+      notSimulated: needsDatabase,
     },
     {
       name: 'PostgresWriter: a column is not compared',
@@ -128,6 +135,7 @@ export const plans: KindPlans = {
         OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")\``,
       replace: ')`',
       plans: { mutate: ['PostgresWriter/country'] },
+      notSimulated: needsDatabase,
     },
     {
       name: 'PostgresWriter: a row is inserted and never updated',
@@ -135,6 +143,7 @@ export const plans: KindPlans = {
       find: 'DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country',
       replace: 'DO NOTHING',
       plans: { mutate: ['PostgresWriter/name'] },
+      notSimulated: needsDatabase,
     },
   ],
 };

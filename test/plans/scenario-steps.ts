@@ -73,6 +73,28 @@ export const createdWithChild = async <T extends KubeObject>(
   });
 };
 
+/** An object that was changed must be as a new one of the same spec. */
+export const anew = (
+  scenario: string,
+  controller: Pick<Scenario, 'kinds' | 'addControllers' | 'canonicalName' | 'always'>,
+  kind: CustomKind,
+  specs: readonly [first: object, last: object],
+): Scenario => ({
+  ...controller,
+  name: `${scenario}-anew`,
+  restores: { 'created-anew': 'changed' },
+  // The generation of the spec, and the hash of fields, among them the owner's uid.
+  mayDiffer: (path) => /\/(generation|applied)$/.test(path),
+  steps: {
+    // Not a creation, whose fields a later apply would keep.
+    create: update(kind, specs[0]),
+    changed: update(kind, specs[1]),
+    'deleted-first': remove(kind),
+    'created-anew': update(kind, specs[1]),
+    delete: remove(kind),
+  },
+});
+
 /** The spec of a Job or of a CronJob's Jobs that no controller of ours has made. */
 export const someJob = {
   template: { spec: { restartPolicy: 'Never', containers: [{ name: 'own', image: 'example.com/own' }] } },

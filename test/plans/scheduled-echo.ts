@@ -7,7 +7,16 @@ import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import type { KindPlans } from './kind-plans.ts';
-import { addDefined, createdWithChild, createUpdateDelete, name, remove, someJob, update } from './scenario-steps.ts';
+import {
+  addDefined,
+  anew,
+  createdWithChild,
+  createUpdateDelete,
+  name,
+  remove,
+  someJob,
+  update,
+} from './scenario-steps.ts';
 import { valuesOfPodMetadata } from './values.ts';
 
 const addScheduledEchos = addDefined(scheduledEchoController(podSettings));
@@ -25,6 +34,10 @@ async function createEarlierCronJob({ client, namespace }: ScenarioWorld): Promi
   await client.create(CronJob, { metadata: { name, namespace, ownerReferences }, spec });
 }
 
+const scheduledEchos = { kinds: [ScheduledEcho, CronJob], addControllers: addScheduledEchos };
+
+const yearly = { message: 'one', schedule: '0 0 1 1 *' };
+
 export const plans: KindPlans = {
   example: { message: 'hello', schedule: '0 * * * *' },
   subject: () => ({
@@ -37,6 +50,10 @@ export const plans: KindPlans = {
       ...valuesOfPodMetadata(''),
     },
   }),
+  simulatedScenarios: [
+    anew('scheduled-echo-suspended', scheduledEchos, ScheduledEcho, [yearly, { ...yearly, suspend: true }]),
+    anew('scheduled-echo-zone', scheduledEchos, ScheduledEcho, [{ ...yearly, timeZone: 'Etc/UTC' }, yearly]),
+  ],
   scenarios: () => [
     {
       name: 'scheduled-echo-name-taken',
@@ -126,7 +143,7 @@ export const plans: KindPlans = {
       file: 'kinds/scheduled-echo/controller.ts',
       find: 'owns: [{ kind: CronJob, deletes: true }],',
       replace: "owns: [{ kind: CronJob, deletes: true, predicate: ({ type }) => type !== 'deleted' }],",
-      plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'] },
+      plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'], explore: ['scheduled-echo'] },
     },
     {
       name: 'ScheduledEcho: the CronJob is created and never changed',
@@ -134,7 +151,7 @@ export const plans: KindPlans = {
       find: 'const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });',
       replace:
         'const cronJob = get(CronJob, name) ?? (await applyAll([child(CronJob, cronJobOf(echo, name, pod))]))[0];',
-      plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
+      plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'], explore: ['scheduled-echo'] },
     },
   ],
 };

@@ -162,6 +162,7 @@ export const nightlySuites: readonly Suite[] = [
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
   { ...check('nightly-mutation', process.execPath, 'test/mutate.ts'), programs: integrationPrograms },
+  check('nightly-exploration', process.execPath, 'test/explore.ts'),
   { ...check('nightly-seeded-bugs', process.execPath, 'test/seeded-bugs.ts'), programs: integrationPrograms },
   { ...check('nightly-replay', process.execPath, 'test/replay.ts'), programs: integrationPrograms },
   {

@@ -1,11 +1,23 @@
 import type { SeededBug } from './seeded-bug.ts';
 
-const overlay = (name: string, find: string, replace: string): SeededBug => ({
+const overlay = (
+  name: string,
+  find: string,
+  replace: string,
+  explore: readonly string[] = ['two-controllers'],
+): SeededBug => ({
   name: `Cache: ${name}`,
   file: 'runtime/cache/overlay.ts',
   find,
   replace,
+  plans: { properties: ['overlay-model'], explore },
+});
+
+/** A bug that shows itself only when etcd was restored from a backup. */
+const ofRestore = (...[name, find, replace]: readonly [string, string, string]): SeededBug => ({
+  ...overlay(name, find, replace),
   plans: { properties: ['overlay-model'] },
+  notSimulated: 'a simulated API server is never restored from a backup',
 });
 
 /** Bugs of what the cache shows of responses, and of who is enqueued by them. */
@@ -30,11 +42,13 @@ export const cacheBugs: readonly SeededBug[] = [
     'an older deletion lifts a tombstone',
     "if (type === 'DELETED' && difference >= 0)",
     "if (type === 'DELETED')",
+    ['selected'],
   ),
   overlay(
     'an object stays that the watch has passed',
     '      if (held !== undefined) deltas.push(...this.#delete(held));\n',
     '',
+    ['unreadable-selector'],
   ),
   overlay('a list removes an object that is newer', '        if (held !== undefined) kept.push(held);\n', ''),
   overlay(
@@ -42,12 +56,12 @@ export const cacheBugs: readonly SeededBug[] = [
     'if (entry.sinceMs < startedAtMs || (!entry',
     'if (true || (!entry',
   ),
-  overlay(
+  ofRestore(
     'a response from before a restore is shown',
     '      this.#epoch += 1;\n      this.#entries.clear();',
     '      this.#entries.clear();',
   ),
-  overlay(
+  ofRestore(
     'a restore keeps what responses have shown',
     '      this.#epoch += 1;\n      this.#entries.clear();',
     '      this.#epoch += 1;',
@@ -56,11 +70,13 @@ export const cacheBugs: readonly SeededBug[] = [
     'an object outside of the selection is shown',
     'const isShown = this.#covers(object);',
     'const isShown = held !== undefined || this.#covers(object);',
+    ['selected'],
   ),
   overlay(
     'tombstones pile up',
     "(entry.state === 'gone' && entry.isDelivered)) continue;",
     "entry.state === 'gone') continue;",
+    ['unreadable-selector'],
   ),
   overlay(
     'an object that was replaced is only modified',
@@ -117,6 +133,6 @@ export const cacheBugs: readonly SeededBug[] = [
     file: `runtime/${file}`,
     find,
     replace,
-    plans: { properties: ['own-writes-model'] },
+    plans: { properties: ['own-writes-model'], explore: ['two-controllers'] },
   })),
 ];

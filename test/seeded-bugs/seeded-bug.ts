@@ -12,6 +12,8 @@ export interface SeededBug {
   readonly replace: string;
   /** The plans that should fail. */
   readonly plans: Plans;
+  /** Why no simulation can find it. Absent if `plans.explore` is present. */
+  readonly notSimulated?: string;
 }
 
 /** Beginnings of the names of plans. */
@@ -22,6 +24,8 @@ export interface Plans {
   readonly mutate?: readonly string[];
   /** Of the unit tests: the files of properties. */
   readonly properties?: readonly string[];
+  /** Of a simulation: the names of scenarios. */
+  readonly explore?: readonly string[];
 }
 
 const repository = join(import.meta.dirname, '../..');

@@ -1,6 +1,7 @@
 import { stripTypeScriptTypes } from 'node:module';
 import { expect, test } from '@jest/globals';
 import { kinds } from '../../src/operator.ts';
+import { simulatedScenario } from '../integration/environment/simulated-scenarios.ts';
 import { seededBugs } from '../seeded-bugs/index.ts';
 import { textWith } from '../seeded-bugs/seeded-bug.ts';
 
@@ -9,6 +10,13 @@ test('there are seeded bugs of the runtime, its cache and each kind, with distin
   expect([...subjects].sort()).toEqual([...kinds.map(({ kind }) => kind), 'Cache', 'Runtime'].sort());
   expect(new Set(seededBugs.map(({ name }) => name)).size).toBe(seededBugs.length);
   expect(seededBugs.length).toBeGreaterThanOrEqual(30);
+});
+
+test('each bug has scenarios that a simulation knows, or says why none shows it', () => {
+  for (const { name, plans, notSimulated } of seededBugs) {
+    expect([name, plans.explore === undefined]).toEqual([name, notSimulated !== undefined]);
+    for (const scenario of plans.explore ?? []) expect(simulatedScenario(scenario)).toBeDefined();
+  }
 });
 
 /** If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs or test/plans so that the bug is the same. */

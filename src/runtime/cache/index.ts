@@ -5,6 +5,7 @@
  * handlers and deltas.
  */
 export {
+  type AnyInformer,
   type CacheStatistics,
   type DeltaHandler,
   type DeltaOrigin,

@@ -76,6 +76,10 @@ export type AnyInformer = Pick<
   | 'missingPermission'
   | 'failingForMs'
   | 'trackRequest'
+  | 'addHandler'
+  | 'selection'
+  | 'asStored'
+  | 'waitingResponses'
 >;
 
 /** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
@@ -255,6 +259,26 @@ export class Informer<T extends KubeObject> {
     return [...this.#partitions.values()]
       .map(({ unavailability }) => unavailability)
       .find((found) => found && isForbidden(found.error) && found.lastMs - found.sinceMs >= forMs);
+  }
+
+  /** Which objects of the kind it holds. */
+  get selection(): ScopeOptions {
+    const { namespaces, labelSelector, fieldSelector } = this.#options;
+    return {
+      ...(namespaces !== undefined && { namespaces }),
+      ...(labelSelector !== undefined && { labelSelector }),
+      ...(fieldSelector !== undefined && { fieldSelector }),
+    };
+  }
+
+  /** How many names the store shows as a response has shown them, until the watch has passed it. */
+  get waitingResponses(): number {
+    return [...this.#partitions.values()].reduce((sum, { overlay }) => sum + overlay.size, 0);
+  }
+
+  /** Returns a copy of an object in the form in which the store holds it: transformed. */
+  asStored(object: T): T {
+    return this.#transformed(copy(this.#withoutManagedFields({ ...object })));
   }
 
   /**

@@ -1,4 +1,5 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/informer.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerHandle, type ControllerOptions } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/watch.ts';
@@ -56,6 +57,13 @@ export interface Readiness {
   readonly unlistedLeases?: string;
   /** Which other operator works in the same namespaces. This one waits until that one has stopped. */
   readonly conflict?: string;
+}
+
+/** See {@link Manager.inspect}. */
+export interface ManagerContents {
+  readonly informers: readonly AnyInformer[];
+  /** By the controller's name. */
+  readonly watched: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /**
@@ -181,6 +189,14 @@ export class Manager {
   /** Resolves when all caches present at the start have synced. Never resolves if the manager stops before. */
   get synced(): Promise<void> {
     return this.#synced.promise;
+  }
+
+  /** What it holds now, for tests that judge its caches: the informers, and the resources with versions that each controller watches. */
+  inspect(): ManagerContents {
+    return {
+      informers: [...this.#informers.values()].map(({ informer }) => informer),
+      watched: new Map([...this.#watched].map(([{ controller }, resources]) => [controller.name, resources])),
+    };
   }
 
   /** Creates a controller. If that fails, releases its informers and metrics. */

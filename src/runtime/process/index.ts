@@ -5,7 +5,7 @@
  * answer the kubelet and Prometheus over `serve`, `terminationSignal` turns SIGTERM into an AbortSignal. It also names the
  * types of the options of `runOperator`, the `Manager` and the `EventRecorder`.
  */
-export type { ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
+export type { ManagerContents, ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
 export type { EventLimits } from '../observability/event-history.ts';
 export type { EventRecorderOptions } from '../observability/event-recorder.ts';
 export { askForExplanation, type ExplainServer, serveExplanations } from '../observability/explain-socket.ts';

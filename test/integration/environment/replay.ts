@@ -114,7 +114,7 @@ export class Replay {
       return;
     }
     const target = targetOf(path);
-    const since = this.#server.changes;
+    const since = this.#server.changeCount;
     let own: { readonly code: number; readonly body: object } | undefined;
     try {
       const headers = { 'content-type': contentType, accept };
@@ -142,7 +142,7 @@ export class Replay {
     }
     if (name !== undefined && record.code < 300 && this.#unknown.has(this.#id(record, name))) {
       if (record.method === 'GET' && real.kind === kind?.kind)
-        this.#takeOver(this.#server.changes, record, targetOf(record.path), own, real);
+        this.#takeOver(this.#server.changeCount, record, targetOf(record.path), own, real);
       this.#count('an object whose state no response has shown');
       return;
     }

@@ -9,6 +9,8 @@ export interface Change {
   readonly object: StoredObject;
   /** The state before. Undefined for a creation. */
   readonly before: StoredObject | undefined;
+  /** Who made it: `operator-1`, `user`. Undefined: the cluster itself. */
+  readonly by: string | undefined;
 }
 
 /** The only state of the simulated API server: a log of changes with one counter. The current objects follow from it. */
@@ -52,6 +54,11 @@ export class ChangeLog {
     return sorted(objects);
   }
 
+  /** All changes of a kind, in their order, also those that watches no longer get. */
+  changes(kind: Kind): readonly Change[] {
+    return this.#changes.get(versionedResource(kind)) ?? [];
+  }
+
   /** All current objects. */
   *all(): Iterable<StoredObject> {
     for (const objects of this.#current.values()) yield* objects.values();
@@ -67,13 +74,13 @@ export class ChangeLog {
   }
 
   /** Stores an object under a new version and returns it. */
-  put(kind: Kind, object: StoredObject): StoredObject {
-    return this.#append(kind, object, false);
+  put(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
+    return this.#append(kind, object, by, false);
   }
 
   /** Removes an object and returns its last state, which has the version of the deletion. */
-  remove(kind: Kind, object: StoredObject): StoredObject {
-    return this.#append(kind, object, true);
+  remove(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
+    return this.#append(kind, object, by, true);
   }
 
   /** Forgets all changes, so that a watch from an earlier version fails with 410, as after a compaction of etcd. */
@@ -105,13 +112,13 @@ export class ChangeLog {
     this.#revision = revision - 1;
   }
 
-  #append(kind: Kind, object: StoredObject, isRemoval: boolean): StoredObject {
+  #append(kind: Kind, object: StoredObject, by: string | undefined, isRemoval: boolean): StoredObject {
     const resource = versionedResource(kind);
     const before = this.get(kind, keyOf(object));
     this.#revision += 1;
     const versioned = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
     const type = isRemoval ? 'DELETED' : before === undefined ? 'ADDED' : 'MODIFIED';
-    const change: Change = { revision: this.#revision, type, object: versioned, before };
+    const change: Change = { revision: this.#revision, type, object: versioned, before, by };
     const changes = this.#changes.get(resource) ?? [];
     this.#changes.set(resource, changes);
     changes.push(change);

@@ -1,9 +1,11 @@
 import type { Arbitrary } from 'fast-check';
-import { type CustomKind, isCustomKind, type Kind } from '../../kind/index.ts';
+import { type CustomKind, isCustomKind, type Kind, type KubeObject, type StandardStatus } from '../../kind/index.ts';
 import type { Operator } from '../../process/connect-operator.ts';
 import { common, differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
+import { TransitionTimes } from '../perturbation-oracles.ts';
 import { problemOfStates, withoutGenerations } from '../perturbation-plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
+import type { MissedChange } from './process-oracle.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import { type ClusterOptions, DirectedSimulation, inVirtualTime } from './simulation.ts';
 
@@ -19,6 +21,20 @@ export interface ExploreOptions extends ClusterOptions {
   readonly replicas?: number;
   /** How many crashes, broken connections and compactions a schedule may have. Default 2. */
   readonly maxDisturbances?: number;
+  /**
+   * Whether a controller need not reconcile a change, because a predicate drops it. Default: each change by others than the process itself,
+   * of an object or of a child that it controls and whose kind the controller watches, must be followed by a reconcile that sees it. Changes
+   * that the predicate of the controller's own kind drops need none.
+   */
+  readonly mayMiss?: (change: MissedChange) => boolean;
+  /** Whether to look for a shorter schedule that fails too, which takes ten times as long as to find one. Default true. */
+  readonly shortens?: boolean;
+  /**
+   * Instead of random schedules, tries every one that differs from the undisturbed run in at most so many choices. A choice that comes in a
+   * state that was seen before is not tried again: the same objects, with the same requests and events on their way. What a process
+   * remembers besides is not compared. With 1, a scenario takes some hundred schedules.
+   */
+  readonly maxDeviations?: number;
   /** Tries only this schedule, of an {@link ExplorationError}. */
   readonly schedule?: readonly number[];
 }
@@ -49,8 +65,11 @@ export interface ExploreReport {
 /** How many undisturbed runs show what differs between any two. */
 const learningRuns = 3;
 
-/** After a disturbance, an operator may back off for so long, in milliseconds, until its objects are right. */
-const maxRecoveryMs = 600_000;
+/** For how long things happen in any order until the objects are right, in milliseconds. */
+const maxDisorderMs = 60_000;
+
+/** After that, an operator may back off for so long, in milliseconds. Less than its resyncs take, which would hide that it did not retry. */
+const maxRecoveryMs = 180_000;
 
 /** How long a list or a watch that has failed may wait until the next attempt, in milliseconds. */
 const maxBackoffMs = 60_000;
@@ -70,18 +89,25 @@ const namespace = 'default';
  * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and generations;
  * - what the scenario's `always` says holds after each change;
  * - nothing is left at the end, except objects that the garbage collector will delete;
- * - no reconcile panics, and an operator at rest sends nothing.
+ * - no reconcile panics, and an operator at rest sends nothing;
+ * - at rest, the caches of each process equal the server, and each change by others has been reconciled: see {@link ExploreOptions.mayMiss};
+ * - a status at rest is of the object's generation, and `lastTransitionTime` of a condition changes only with its status;
+ * - at any time, caches show what reconciles have written, and never go back in time.
  *
- * A schedule that fails is made shorter before it is reported.
+ * Only the scenario's `perturbedSteps` are disturbed, if it has them. Whether it may omit writes does not matter: only what becomes of the
+ * objects counts. A schedule that fails is made shorter before it is reported.
  *
- * @throws ExplorationError; Error if the undisturbed run fails. Requires the package `fast-check`.
+ * @throws ExplorationError; Error if the undisturbed run fails; TypeError for a scenario with another system, or one that changes definitions.
+ *   Requires the package `fast-check`.
  */
 export async function explore(options: ExploreOptions): Promise<ExploreReport> {
+  requireSimulated(options.scenario);
   const learned = await learn(options);
   if (options.schedule !== undefined) {
     const { story } = await runSchedule(options, options.schedule, learned);
     return { runs: 1, steps: story.length };
   }
+  if (options.maxDeviations !== undefined) return exploreAll(options, options.maxDeviations, learned);
   const fc = await import('fast-check');
   const choice: Arbitrary<number> = fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },
@@ -95,11 +121,40 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   const { failed, counterexample, errorInstance, numRuns } = await fc.check(property, {
     seed,
     numRuns: runs,
+    endOnFailure: !(options.shortens ?? true),
     // Not interruptAfterTimeLimit, which would leave a run behind.
     skipAllAfterTimeLimit: maxMs,
   });
   if (failed && counterexample !== null) throw errorInstance;
   return { runs: numRuns, steps };
+}
+
+/** Depth first over the choices. */
+async function exploreAll(
+  options: ExploreOptions,
+  maxDeviations: number,
+  learned: ReadonlyMap<string, Facts>,
+): Promise<ExploreReport> {
+  const seen = new Set<string>();
+  const prefixes: { readonly schedule: readonly number[]; readonly deviations: number }[] = [
+    { schedule: [], deviations: 0 },
+  ];
+  let [runs, steps] = [0, 0];
+  for (let next = prefixes.pop(); next !== undefined; next = prefixes.pop()) {
+    const { schedule, deviations } = next;
+    const { choices, story } = await runSchedule(options, schedule, learned, deviations < maxDeviations);
+    runs += 1;
+    steps += story.length;
+    for (const [index, { alternatives, state }] of choices.entries()) {
+      const left = `${maxDeviations - deviations} ${state}`;
+      if (index < schedule.length || seen.has(left)) continue;
+      seen.add(left);
+      const before = [...schedule, ...Array.from({ length: index - schedule.length }, () => 0)];
+      for (let choice = 1; choice < alternatives; choice += 1)
+        prefixes.push({ schedule: [...before, choice], deviations: deviations + 1 });
+    }
+  }
+  return { runs, steps };
 }
 
 /** What undisturbed runs with different random numbers have in common: the objects after each step. */
@@ -124,8 +179,9 @@ async function runSchedule(
   options: ExploreOptions,
   schedule: readonly number[],
   learned: ReadonlyMap<string, Facts>,
+  recordsChoices = false,
 ): Promise<Exploration> {
-  const exploration = new Exploration(options, schedule, learned);
+  const exploration = new Exploration(options, schedule, learned, recordsChoices);
   try {
     await exploration.run();
   } catch (error) {
@@ -133,6 +189,13 @@ async function runSchedule(
     throw new ExplorationError(message, schedule, exploration.story, error);
   }
   return exploration;
+}
+
+/** A choice of a run. */
+interface Choice {
+  readonly alternatives: number;
+  /** What can be seen of the simulation before it. */
+  readonly state: string;
 }
 
 /** One run of a scenario. */
@@ -143,14 +206,28 @@ class Exploration {
   readonly #schedule: readonly number[];
   readonly #learned: ReadonlyMap<string, Facts> | undefined;
   #simulation: DirectedSimulation | undefined;
-  #choices = 0;
+  readonly #recordsChoices: boolean;
+  /** Empty unless choices are recorded. */
+  readonly choices: Choice[] = [];
+  #choiceCount = 0;
   #disturbances = 0;
+  /** Whether the step is one of those to disturb. */
+  #isPerturbed = true;
+  /** Nothing is disturbed: the step is over. */
+  #isCalm = false;
   /** The first thing that must not happen at any time. */
   #violation: Error | undefined;
   #checkedRevision = 0;
+  readonly #transitionTimes = new TransitionTimes();
 
   /** @param learned the states of the undisturbed run; undefined: this is the undisturbed run. */
-  constructor(options: ExploreOptions, schedule: readonly number[], learned: ReadonlyMap<string, Facts> | undefined) {
+  constructor(
+    options: ExploreOptions,
+    schedule: readonly number[],
+    learned: ReadonlyMap<string, Facts> | undefined,
+    recordsChoices = false,
+  ) {
+    this.#recordsChoices = recordsChoices;
     this.#options = options;
     this.#schedule = schedule;
     this.#learned = learned;
@@ -169,15 +246,17 @@ class Exploration {
       const simulation = new DirectedSimulation({ ...this.#options, kinds }, add, time, {
         choose: (alternatives) => {
           this.#check(simulation, always);
-          return this.#choose(alternatives.length);
+          return this.#choose(alternatives, simulation);
         },
         disturbances: () => this.#disturbancesOf(simulation),
       });
       this.#simulation = simulation;
+      this.#isPerturbed = scenario.perturbedSteps === undefined;
       for (let started = 1; started < replicas; started += 1) await simulation.launch();
       await simulation.start();
       for (const [name, act] of Object.entries(scenario.steps)) {
         simulation.note(`step ${name}`);
+        this.#isPerturbed = scenario.perturbedSteps?.includes(name) ?? true;
         await this.#take(name, act, simulation);
       }
       if (this.#violation !== undefined) throw this.#violation;
@@ -187,21 +266,38 @@ class Exploration {
 
   async #take(name: string, act: Scenario['steps'][string], simulation: DirectedSimulation): Promise<void> {
     const world: ScenarioWorld = { client: simulation.client, namespace };
+    this.#isCalm = false;
     const acting = settled(act(world));
     await simulation.until(() => acting.isSettled);
     await acting.result;
     await this.#recover(name, simulation, world);
-    // A disturbed watch may still be waiting until it tries again.
+    // A disturbed watch may still be waiting until it tries again. Then everything arrives, in time.
+    this.#isCalm = true;
     await simulation.advance(maxBackoffMs);
+    simulation.bookmark();
     const requests = simulation.requests;
     await simulation.advance(restMs);
     if (simulation.requests > requests) throw simulation.error(`the operator does not rest after step ${name}`);
+    for (const { metadata, status } of this.#customKinds.flatMap((kind) =>
+      simulation.objects<KubeObject & { readonly status?: StandardStatus }>(kind),
+    )) {
+      const { observedGeneration: observed } = status ?? {};
+      if (observed !== undefined && observed !== metadata.generation)
+        throw simulation.error(
+          `after step ${name}, the status of ${metadata.name} is of generation ${observed}, not ${metadata.generation}`,
+        );
+    }
+    const { mayMiss = () => false } = this.#options;
+    for (const { oracle, isWorking } of simulation.processes) {
+      const problem = oracle.problem() ?? oracle.problemAtRest(isWorking, mayMiss);
+      if (problem !== undefined) throw simulation.error(`after step ${name}, ${problem}`);
+    }
   }
 
   /** Waits until the objects are as after the undisturbed step. */
   async #recover(name: string, simulation: DirectedSimulation, world: ScenarioWorld): Promise<void> {
     const { scenario } = this.#options;
-    const deadlineMs = simulation.nowMs + maxRecoveryMs;
+    let deadlineMs = simulation.nowMs + maxDisorderMs;
     for (let pauseMs = 1000; ; pauseMs *= 2) {
       const playing = settled(Promise.resolve(scenario.meanwhile?.(world)));
       await simulation.until(() => playing.isSettled);
@@ -214,7 +310,12 @@ class Exploration {
         this.states.set(name, state);
         return;
       }
-      if (simulation.nowMs > deadlineMs) throw simulation.error(`after step ${name}, ${difference}`);
+      if (simulation.nowMs > deadlineMs) {
+        if (this.#isCalm) throw simulation.error(`after step ${name}, ${difference}`);
+        this.#isCalm = true;
+        deadlineMs = simulation.nowMs + maxRecoveryMs;
+        pauseMs = 1000;
+      }
       await simulation.advance(pauseMs);
     }
   }
@@ -229,6 +330,10 @@ class Exploration {
     return new Map([...facts].filter(([path]) => !mayDiffer(path)));
   }
 
+  get #customKinds(): readonly CustomKind[] {
+    return this.#options.scenario.kinds.filter(isCustomKind);
+  }
+
   #objects(simulation: DirectedSimulation): readonly ListedObject[] {
     return this.#options.scenario.kinds.flatMap((kind: Kind) =>
       simulation.objects(kind).map((object) => ({ kind: kind.kind, object })),
@@ -236,20 +341,42 @@ class Exploration {
   }
 
   #check(simulation: DirectedSimulation, always: ReturnType<NonNullable<Scenario['always']>> | undefined): void {
-    if (always === undefined || simulation.server.revision === this.#checkedRevision) return;
-    this.#checkedRevision = simulation.server.revision;
-    const wrong = always(this.#objects(simulation));
+    for (const { oracle } of simulation.processes) {
+      const problem = oracle.problem();
+      if (problem !== undefined) this.#violation ??= simulation.error(problem);
+    }
+    const { revision } = simulation.server;
+    if (revision === this.#checkedRevision) return;
+    for (const change of this.#customKinds.flatMap((kind) => simulation.server.changes(kind))) {
+      if (Number(change.object.metadata.resourceVersion) <= this.#checkedRevision) continue;
+      const wrong = this.#transitionTimes.observe(change.type, change.object as unknown as KubeObject);
+      if (wrong !== undefined && change.by !== 'user') this.#violation ??= simulation.error(wrong);
+    }
+    this.#checkedRevision = revision;
+    const wrong = always?.(this.#objects(simulation));
     if (wrong !== undefined) this.#violation ??= simulation.error(wrong);
   }
 
-  #choose(alternatives: number): number {
-    const choice = this.#schedule[this.#choices] ?? 0;
-    this.#choices += 1;
-    return choice % alternatives;
+  #choose(alternatives: readonly SimulationStep[], simulation: DirectedSimulation): number {
+    if (!this.#isPerturbed || this.#isCalm) return 0;
+    if (this.#recordsChoices) {
+      const descriptions = alternatives.map(({ description }) => description.replace(/^[\d.]+ s /, ''));
+      const state = JSON.stringify([descriptions, ...this.#state(simulation)]);
+      this.choices.push({ alternatives: alternatives.length, state });
+    }
+    const choice = this.#schedule[this.#choiceCount] ?? 0;
+    this.#choiceCount += 1;
+    return choice % alternatives.length;
   }
 
   #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {
-    if (this.#learned === undefined || this.#disturbances >= (this.#options.maxDisturbances ?? 2)) return [];
+    if (
+      this.#learned === undefined ||
+      !this.#isPerturbed ||
+      this.#isCalm ||
+      this.#disturbances >= (this.#options.maxDisturbances ?? 2)
+    )
+      return [];
     const count = (run: () => void) => () => {
       this.#disturbances += 1;
       run();
@@ -267,7 +394,19 @@ class Exploration {
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
       ]),
       { description: 'the API server forgets earlier changes', run: count(() => simulation.compact()) },
+      { description: 'watches get bookmarks', run: () => simulation.bookmark() },
     ];
+  }
+}
+
+/** @throws TypeError for a scenario that needs what a simulation does not have. */
+function requireSimulated(scenario: Scenario): void {
+  for (const option of ['outside', 'alwaysOutside', 'changesDefinitions'] as const) {
+    if (scenario[option] === undefined || scenario[option] === false) continue;
+    const why = option === 'changesDefinitions' ? 'never changes its definitions' : 'is the only system';
+    throw new TypeError(
+      `${scenario.name}: explore knows no \`${option}\`: the simulated API server ${why}. Use perturb`,
+    );
   }
 }
 

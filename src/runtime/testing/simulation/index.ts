@@ -4,6 +4,7 @@
  */
 export { ExplorationError, type ExploreOptions, type ExploreReport, explore } from './explore.ts';
 export { jobController } from './job-controller.ts';
+export type { MissedChange } from './process-oracle.ts';
 export type { AdmittedRequest } from './resource-request.ts';
 export type { SimulationStep } from './simulated-network.ts';
 export {

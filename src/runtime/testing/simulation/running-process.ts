@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import { type Logger, Metrics } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import { connectOperatorWith, type Operator } from '../../process/connect-operator.ts';
+import type { ProcessOracle } from './process-oracle.ts';
 import type { SimulatedNetwork } from './simulated-network.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
@@ -22,20 +23,23 @@ export interface ProcessOptions {
   readonly addControllers: (operator: Operator) => unknown;
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'> | undefined;
   readonly log: Logger;
+  readonly oracle: ProcessOracle;
 }
 
 /** An operator in a simulation, as if it were a process of its own: it can crash. */
 export class RunningProcess {
   readonly name: string;
   readonly operator: Operator;
+  readonly oracle: ProcessOracle;
   readonly #time: VirtualTime;
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
   #state: 'starting' | 'synced' | 'ended' = 'starting';
   #failure: unknown;
 
-  private constructor(name: string, operator: Operator, time: VirtualTime) {
+  private constructor(name: string, operator: Operator, oracle: ProcessOracle, time: VirtualTime) {
     this.name = name;
+    this.oracle = oracle;
     this.operator = operator;
     this.#time = time;
     this.#ended = currentProcess.run(name, () => this.#run());
@@ -55,17 +59,19 @@ export class RunningProcess {
     name: string,
     network: SimulatedNetwork,
     time: VirtualTime,
-    { operatorName, addControllers, leaderElection, log }: ProcessOptions,
+    { operatorName, addControllers, leaderElection, log, oracle }: ProcessOptions,
   ): Promise<RunningProcess> {
     const operator = await connectOperatorWith(new Metrics(new Registry()), {
       name: operatorName,
       connection: network.connect(name),
       instance: name,
       log,
+      observer: oracle,
       leaderElection: leaderElection && { ...leaderElection, identity: name },
     });
     await addControllers(operator);
-    return new RunningProcess(name, operator, time);
+    oracle.watch(operator.manager);
+    return new RunningProcess(name, operator, oracle, time);
   }
 
   /** Whether its caches have synced, and it leads if there is leader election. */

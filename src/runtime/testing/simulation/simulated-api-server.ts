@@ -15,7 +15,7 @@ import {
 } from '../../kind/index.ts';
 import * as builtInKinds from '../../kinds/index.ts';
 import { builtInStrategy } from './built-in-resources.ts';
-import { ChangeLog } from './change-log.ts';
+import { type Change, ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
 import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
@@ -46,6 +46,12 @@ const builtInStrategies = Object.values(builtInKinds)
 
 /** The kinds whose update creates an object that does not exist (`AllowCreateOnUpdate`). */
 const createsOnUpdate = new Set(['Lease', 'Event']);
+
+/** The selectors of a list or a watch. */
+export interface SimulatedSelectors {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
 
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
@@ -86,13 +92,28 @@ export class SimulatedApiServer {
   }
 
   /** The number of changes so far. */
-  get changes(): number {
+  get changeCount(): number {
     return this.#log.length;
   }
 
   /** The current objects of a kind, by namespace and name. */
   objects(kind: Kind): readonly StoredObject[] {
     return this.#log.list(kind);
+  }
+
+  /** The objects of a kind that a list or watch with this selection has. Undefined: no limit. */
+  select(
+    kind: Kind,
+    { namespace, ...selectors }: { readonly namespace?: string | undefined } & SimulatedSelectors,
+  ): readonly StoredObject[] {
+    const query = new URLSearchParams();
+    for (const [name, text] of Object.entries(selectors)) if (text !== undefined) query.set(name, text);
+    return this.#log.list(kind).filter(filterOf({ kind, namespace, query }));
+  }
+
+  /** All changes of a kind, in their order. */
+  changes(kind: Kind): readonly Change[] {
+    return this.#log.changes(kind);
   }
 
   /** All current objects. */
@@ -124,10 +145,10 @@ export class SimulatedApiServer {
     this.#log.rewind(since);
     const current = this.#log.get(kind, key);
     if (object === undefined) {
-      if (current !== undefined) this.#log.remove(kind, current);
+      if (current !== undefined) this.#log.remove(kind, current, undefined);
     } else if (current?.metadata.resourceVersion !== object.metadata.resourceVersion) {
       this.#log.continueAt(Number(object.metadata.resourceVersion));
-      this.#log.put(kind, object);
+      this.#log.put(kind, object, undefined);
     }
   }
 
@@ -332,7 +353,7 @@ export class SimulatedApiServer {
       this.#admit(request, created);
       const holder = this.#log.get(kind, keyOf(created));
       if (holder !== undefined) throw alreadyExists(kind, holder);
-      return isDryRun ? created : this.#log.put(kind, created);
+      return isDryRun ? created : this.#log.put(kind, created, request.from);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
     // A refused status says nothing of the metadata, which the write of a custom kind's status keeps.
@@ -343,9 +364,9 @@ export class SimulatedApiServer {
     if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
-    if (!isReleased) return this.#log.put(kind, changed);
+    if (!isReleased) return this.#log.put(kind, changed, request.from);
     // The object is not stored before it is removed: the response has the version before, and the event the state before.
-    this.#log.remove(kind, old);
+    this.#log.remove(kind, old, request.from);
     return changed;
   }
 
@@ -355,20 +376,20 @@ export class SimulatedApiServer {
     const options = (body ?? {}) as DeleteOptions;
     requireDeletable(kind, object, options.preconditions ?? {});
     this.#admit(request, undefined);
-    return this.#deleteObject(object, options, strategy);
+    return this.#deleteObject(object, options, strategy, request.from);
   }
 
   #deleteAll(request: ResourceRequest, strategy: Strategy): object {
     const { kind, body } = request;
     this.#admit(request, undefined);
     const objects = this.#log.list(kind).filter(filterOf(request));
-    for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy);
+    for (const object of objects) this.#deleteObject(object, (body ?? {}) as DeleteOptions, strategy, request.from);
     const metadata = { resourceVersion: String(this.revision) };
     const items = isCustomKind(kind) ? objects : objects.map(withoutTypeMeta);
     return { kind: `${kind.kind}List`, apiVersion: apiVersionOf(kind), metadata, items };
   }
 
-  #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy): object {
+  #deleteObject(object: StoredObject, options: DeleteOptions, strategy: Strategy, from: string | undefined): object {
     const { kind } = strategy;
     if (kind === builtInKinds.Namespace)
       throw new NotSimulatedError('the simulated API server has no controller that empties a deleted namespace');
@@ -387,10 +408,10 @@ export class SimulatedApiServer {
     if (!isRemoved || graceSeconds !== undefined) {
       const deletion = deletionOf(metadata, graceSeconds ?? 0);
       const next = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
-      if (!isDeepStrictEqual(next, object)) marked = this.#log.put(kind, next);
+      if (!isDeepStrictEqual(next, object)) marked = this.#log.put(kind, next, from);
     }
     if (!isRemoved) return marked;
-    const removed = this.#log.remove(kind, marked);
+    const removed = this.#log.remove(kind, marked, from);
     return strategy.returnsDeleted ? removed : success(kind, object);
   }
 

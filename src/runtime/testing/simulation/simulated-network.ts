@@ -24,8 +24,12 @@ export class SimulatedNetwork {
   readonly #exchanges = new Set<SimulatedExchange>();
   #requests = 0;
 
-  constructor(server: SimulatedApiServer) {
+  readonly #responded: ResponseListener;
+
+  /** @param responded is called for each response that a process gets, before it gets it. */
+  constructor(server: SimulatedApiServer, responded: ResponseListener = () => {}) {
     this.#server = server;
+    this.#responded = responded;
   }
 
   /** Returns a connection for a process. Its requests wait for {@link steps}, unless they are processed at once. */
@@ -39,7 +43,12 @@ export class SimulatedNetwork {
       tls: {},
       authentication: () => ({}),
       openPool: () =>
-        new SimulatedPool(opened, (exchange) => this.#exchanges.delete(exchange), this.#server, process, isImmediate),
+        new SimulatedPool(process, isImmediate, {
+          server: this.#server,
+          opened,
+          closed: (exchange) => this.#exchanges.delete(exchange),
+          responded: this.#responded,
+        }),
     };
   }
 
@@ -48,17 +57,27 @@ export class SimulatedNetwork {
     return this.#requests;
   }
 
-  /** What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent. */
+  /**
+   * What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent; last the
+   * requests of processes that have ended, so that the next process works meanwhile.
+   */
   steps(): readonly SimulationStep[] {
     const all = [...this.#exchanges].map((exchange) => ({ exchange, step: exchange.next() }));
     const ready = all.filter(
       (each): each is { exchange: SimulatedExchange; step: SimulationStep } => each.step !== undefined,
     );
+    const late = ready.filter(({ exchange }) => exchange.isAbandoned);
+    const live = ready.filter(({ exchange }) => !exchange.isAbandoned);
     const [events, responses] = [
-      ready.filter(({ exchange }) => exchange.isStreaming),
-      ready.filter(({ exchange }) => !exchange.isStreaming),
+      live.filter(({ exchange }) => exchange.isStreaming),
+      live.filter(({ exchange }) => !exchange.isStreaming),
     ];
-    return [...responses, ...events].map(({ step }) => step);
+    return [...responses, ...events, ...late].map(({ step }) => step);
+  }
+
+  /** Sends a bookmark to each watch that has delivered everything, as the API server does once a minute. */
+  bookmark(): void {
+    for (const exchange of this.#exchanges) exchange.bookmark();
   }
 
   /** Loses all connections of a process: what the server has not processed it never will. */
@@ -72,42 +91,44 @@ export class SimulatedNetwork {
   }
 }
 
+/** Is called with the process, the verb of HTTP and the body. */
+export type ResponseListener = (process: string, method: string, body: object) => void;
+
+/** What a pool needs of its network. */
+interface NetworkOfPool {
+  readonly server: SimulatedApiServer;
+  readonly opened: (exchange: SimulatedExchange) => void;
+  readonly closed: (exchange: SimulatedExchange) => void;
+  readonly responded: ResponseListener;
+}
+
 /** The connections of one process, in place of undici's pool. */
 class SimulatedPool extends Dispatcher {
   readonly #exchanges = new Set<SimulatedExchange>();
-  readonly #opened: (exchange: SimulatedExchange) => void;
-  readonly #closed: (exchange: SimulatedExchange) => void;
-  readonly #server: SimulatedApiServer;
   readonly #process: string;
   readonly #isImmediate: boolean;
+  readonly #network: NetworkOfPool;
   #isDestroyed = false;
 
-  constructor(
-    opened: (exchange: SimulatedExchange) => void,
-    closed: (exchange: SimulatedExchange) => void,
-    server: SimulatedApiServer,
-    process: string,
-    isImmediate: boolean,
-  ) {
+  constructor(process: string, isImmediate: boolean, network: NetworkOfPool) {
     super();
-    this.#isImmediate = isImmediate;
-    this.#opened = opened;
-    this.#closed = closed;
-    this.#server = server;
     this.#process = process;
+    this.#isImmediate = isImmediate;
+    this.#network = network;
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const exchange = new SimulatedExchange(this.#server, this.#process, options, handler, () => {
+    const { opened, closed } = this.#network;
+    const exchange = new SimulatedExchange(this.#network, this.#process, options, handler, () => {
       this.#exchanges.delete(exchange);
-      this.#closed(exchange);
+      closed(exchange);
     });
     if (this.#isDestroyed) {
       handler.onResponseError?.(exchange, new Error('the client is destroyed'));
       return false;
     }
     this.#exchanges.add(exchange);
-    this.#opened(exchange);
+    opened(exchange);
     exchange.send();
     // What the server does not know is then thrown to the sender.
     if (this.#isImmediate) exchange.finish();
@@ -133,6 +154,7 @@ class SimulatedPool extends Dispatcher {
 class SimulatedExchange implements Dispatcher.DispatchController {
   readonly process: string;
   readonly #server: SimulatedApiServer;
+  readonly #responded: ResponseListener;
   readonly #request: SimulatedRequest;
   readonly #handler: Dispatcher.DispatchHandler;
   readonly #forget: () => void;
@@ -148,7 +170,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   #response: SimulatedResponse | SimulatedWatch | undefined;
 
   constructor(
-    server: SimulatedApiServer,
+    { server, responded }: Pick<NetworkOfPool, 'server' | 'responded'>,
     process: string,
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
@@ -156,6 +178,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   ) {
     this.process = process;
     this.#server = server;
+    this.#responded = responded;
     this.#request = { ...requestOf(options), from: process };
     this.#handler = handler;
     this.#forget = forget;
@@ -170,6 +193,11 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   get isUpkeep(): boolean {
     const { method, path } = this.#request;
     return path.includes('/leases') || (method === 'GET' && /[?&](?:watch|limit)=/.test(path));
+  }
+
+  /** Nobody waits for its response. */
+  get isAbandoned(): boolean {
+    return this.#isAbandoned;
   }
 
   get isStreaming(): boolean {
@@ -277,9 +305,16 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     }
     const seconds = (response.body as Status).details?.retryAfterSeconds;
     const headers = { 'content-type': 'application/json', ...(seconds && { 'retry-after': String(seconds) }) };
+    if (response.code < 300) this.#responded(this.process, this.#request.method, response.body);
     this.#handler.onResponseStart?.(this, response.code, headers, '');
     this.#handler.onResponseData?.(this, Buffer.from(JSON.stringify(response.body)));
     this.#complete();
+  }
+
+  bookmark(): void {
+    if (this.#state !== 'streaming' || this.paused || !(this.#response instanceof SimulatedWatch)) return;
+    if (this.#response.hasNext || !this.#request.path.includes('allowWatchBookmarks=true')) return;
+    this.#handler.onResponseData?.(this, Buffer.from(`${JSON.stringify(this.#response.bookmark())}\n`));
   }
 
   #deliverEvent(): void {

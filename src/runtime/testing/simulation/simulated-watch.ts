@@ -53,6 +53,12 @@ export class SimulatedWatch {
     return this.#initial.length > 0 || this.#isExpired || this.#nextChange() !== undefined;
   }
 
+  /** Takes a bookmark: everything up to now has been delivered. Only if there is no next event. */
+  bookmark(): SimulatedWatchEvent {
+    this.#revision = this.#log.revision;
+    return this.#bookmark({});
+  }
+
   /** Takes the next event, undefined if there is none. */
   next(): SimulatedWatchEvent | undefined {
     const initial = this.#initial.shift();

@@ -7,6 +7,7 @@ import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import type { Operator } from '../../process/connect-operator.ts';
 import { ClosedWorld } from './closed-world.ts';
 import { GarbageCollector } from './garbage-collector.ts';
+import { ProcessOracle } from './process-oracle.ts';
 import type { AdmittedRequest } from './resource-request.ts';
 import { isInProcess, RunningProcess } from './running-process.ts';
 import { SimulatedApiServer } from './simulated-api-server.ts';
@@ -127,6 +128,8 @@ export class DirectedSimulation implements Simulation {
   readonly #director: Director;
   readonly #garbageCollector: GarbageCollector;
   readonly #processes: RunningProcess[] = [];
+  /** By process. */
+  readonly #oracles = new Map<string, ProcessOracle>();
   readonly #story: string[] = [];
 
   constructor(
@@ -137,7 +140,9 @@ export class DirectedSimulation implements Simulation {
   ) {
     const { kinds, refuse } = options;
     this.server = new SimulatedApiServer({ kinds, ...(refuse && { refuse }) });
-    this.#network = new SimulatedNetwork(this.server);
+    this.#network = new SimulatedNetwork(this.server, (process, method, body) =>
+      this.#oracles.get(process)?.responded(method, body),
+    );
     this.#time = time;
     this.#options = options;
     this.#addControllers = addControllers;
@@ -172,11 +177,15 @@ export class DirectedSimulation implements Simulation {
   async launch(): Promise<RunningProcess> {
     const { name = 'operator', leaderElection, log = silent } = this.#options;
     const number = this.#processes.length + 1;
-    const process = await RunningProcess.start(`${name}-${number}`, this.#network, this.#time, {
+    const processName = `${name}-${number}`;
+    const oracle = new ProcessOracle(processName, this.server);
+    this.#oracles.set(processName, oracle);
+    const process = await RunningProcess.start(processName, this.#network, this.#time, {
       operatorName: name,
       addControllers: this.#addControllers,
       leaderElection,
       log,
+      oracle,
     });
     this.#processes.push(process);
     return process;
@@ -200,6 +209,11 @@ export class DirectedSimulation implements Simulation {
 
   compact(): void {
     this.server.compact();
+  }
+
+  /** Tells each watch that it has delivered everything, as the API server does once a minute. */
+  bookmark(): void {
+    this.#network.bookmark();
   }
 
   async settle(): Promise<void> {

@@ -21,11 +21,26 @@ describe.each(['echo', 'echo-name-taken', 'echo-in-motion', 'scheduled-echo', 's
         customKinds: kinds,
         otherControllers: jobController,
         runs,
+        shortens: false,
       });
       expect(report.steps).toBeGreaterThan(20 * runs);
     });
   },
 );
+
+test('every schedule with one deviation is tried, and each only once', async () => {
+  const options = {
+    scenario: scenarioOf('scheduled-echo-name-taken'),
+    customKinds: kinds,
+    otherControllers: jobController,
+  };
+  const undisturbed = await explore({ ...options, maxDeviations: 0 });
+  expect(undisturbed.runs).toBe(1);
+  const { runs: tried, steps } = await explore({ ...options, maxDeviations: 1 });
+  expect(tried).toBeGreaterThan(undisturbed.steps);
+  expect(steps).toBeGreaterThan(tried * 10);
+  expect(await explore({ ...options, maxDeviations: 1 })).toEqual({ runs: tried, steps });
+});
 
 describe('a controller that gives its child another name each time', () => {
   const found = async (options: object = {}): Promise<unknown> =>
@@ -41,4 +56,44 @@ describe('a controller that gives its child another name each time', () => {
     expect(again).toBeInstanceOf(ExplorationError);
     expect((again as ExplorationError).message).toBe(error.message);
   });
+});
+
+describe('a scenario', () => {
+  const scenario = scenarioOf('scheduled-echo');
+
+  test('has only the steps disturbed that it names', async () => {
+    const disturbed = new Set<string>();
+    const perturbedSteps = ['cron-job-edited'];
+    const steps = Object.fromEntries(
+      Object.entries(scenario.steps).map(([name, act]) => [
+        name,
+        (world: Parameters<typeof act>[0]) => {
+          current = name;
+          return act(world);
+        },
+      ]),
+    );
+    let current = '';
+    await explore({
+      scenario: { ...scenario, steps, perturbedSteps },
+      customKinds: kinds,
+      runs: 10,
+      // Is called whenever something may happen.
+      otherControllers: (simulation) => {
+        if (/crashes|break|forgets/.test(simulation.story.at(-1) ?? '')) disturbed.add(current);
+        return [];
+      },
+    });
+    expect([...disturbed]).toEqual(perturbedSteps);
+  });
+
+  test.each([{ outside: async () => [] }, { alwaysOutside: () => undefined }, { changesDefinitions: true }] as const)(
+    'is refused if it needs what a simulation does not have: %j',
+    async (needs) => {
+      const [option = ''] = Object.keys(needs);
+      await expect(explore({ scenario: { ...scenario, ...needs }, customKinds: kinds })).rejects.toThrow(
+        `scheduled-echo: explore knows no \`${option}\``,
+      );
+    },
+  );
 });

@@ -1,0 +1,63 @@
+import { Echo } from '../../../src/kinds/echo/kind.ts';
+import { Pod } from '../../../src/runtime/kinds/index.ts';
+import type { Scenario } from '../../../src/runtime/testing/index.ts';
+import { type ExploreOptions, jobController } from '../../../src/runtime/testing/simulation/index.ts';
+import { scenariosOn, simulatedOnly } from '../../plans/index.ts';
+import { naiveScenario } from '../../seeded-bugs/naive-scenario.ts';
+import { mechanismScenarios } from './mechanism-scenarios.ts';
+
+/** What `explore` needs of a scenario. */
+export type SimulatedScenario = Pick<
+  ExploreOptions,
+  'scenario' | 'customKinds' | 'otherControllers' | 'replicas' | 'leaderElection' | 'maxDisturbances'
+>;
+
+/** Of the scenarios of our kinds, those whose other controllers a simulation can play. */
+const ofOurKinds = [
+  'echo',
+  'echo-name-taken',
+  'echo-in-motion',
+  'scheduled-echo',
+  'scheduled-echo-name-taken',
+  'pod-set',
+  'pod-set-in-motion',
+];
+
+/** The pods of the Job end. */
+const withPods = (scenario: Scenario): Scenario => ({
+  ...scenario,
+  steps: {
+    ...scenario.steps,
+    print: async ({ client, namespace }) => {
+      for (const { metadata } of (await client.list(Pod, { namespace })).items)
+        await client.mergeStatus(Pod, metadata, { phase: 'Succeeded' });
+    },
+  },
+});
+
+const simulated = (scenario: Scenario): SimulatedScenario => ({
+  scenario,
+  // A controller of ScheduledEchos asks for Echos.
+  customKinds: [Echo],
+  otherControllers: jobController,
+});
+
+/** Every scenario that a simulation can run, by name. */
+export const simulatedScenarios: ReadonlyMap<string, SimulatedScenario> = new Map(
+  [
+    ...scenariosOn({ endPods: async () => {} })
+      .filter(({ name }) => ofOurKinds.includes(name))
+      .map((scenario) => simulated(scenario.name === 'echo' ? withPods(scenario) : scenario)),
+    ...simulatedOnly.map(simulated),
+    simulated(naiveScenario),
+    ...mechanismScenarios.map((scenario) => ({ scenario })),
+  ].map((each) => [each.scenario.name, each]),
+);
+
+/** @throws RangeError if there is no such scenario */
+export function simulatedScenario(name: string): SimulatedScenario {
+  const found = simulatedScenarios.get(name);
+  if (found === undefined)
+    throw new RangeError(`there is no simulated scenario ${name}: ${[...simulatedScenarios.keys()]}`);
+  return found;
+}
