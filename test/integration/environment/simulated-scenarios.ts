@@ -42,6 +42,21 @@ const simulated = (scenario: Scenario): SimulatedScenario => ({
   otherControllers: jobController,
 });
 
+/** Two processes contend for a Lease. */
+const withReplicas = (...names: readonly string[]): readonly SimulatedScenario[] =>
+  scenariosOn({ endPods: async () => {} })
+    .filter(({ name }) => names.includes(name))
+    .map((scenario) => ({
+      ...simulated({
+        ...scenario,
+        name: `${scenario.name}-of-two-replicas`,
+        // The hash of the owner's uid, among others. Uids are numbered, also those of Leases that nobody gets to create.
+        mayDiffer: (path) => path.endsWith('/applied'),
+      }),
+      replicas: 2,
+      leaderElection: { lease: { namespace: 'default', name: 'operator' } },
+    }));
+
 /** Every scenario that a simulation can run, by name. */
 export const simulatedScenarios: ReadonlyMap<string, SimulatedScenario> = new Map(
   [
@@ -49,6 +64,7 @@ export const simulatedScenarios: ReadonlyMap<string, SimulatedScenario> = new Ma
       .filter(({ name }) => ofOurKinds.includes(name))
       .map((scenario) => simulated(scenario.name === 'echo' ? withPods(scenario) : scenario)),
     ...simulatedOnly.map(simulated),
+    ...withReplicas('echo', 'scheduled-echo'),
     simulated(naiveScenario),
     ...mechanismScenarios.map((scenario) => ({ scenario })),
   ].map((each) => [each.scenario.name, each]),

@@ -7,7 +7,7 @@ import { problemOfStates, withoutGenerations } from '../perturbation-plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturbation-scenario.ts';
 import type { MissedChange } from './process-oracle.ts';
 import type { SimulationStep } from './simulated-network.ts';
-import { type ClusterOptions, DirectedSimulation, inVirtualTime } from './simulation.ts';
+import { type ClusterOptions, DirectedSimulation, inVirtualTime, type Simulation } from './simulation.ts';
 
 /** Options of {@link explore}. */
 export interface ExploreOptions extends ClusterOptions {
@@ -17,7 +17,7 @@ export interface ExploreOptions extends ClusterOptions {
   readonly customKinds?: readonly CustomKind[];
   /** How many schedules to try. Default 100. */
   readonly runs?: number;
-  /** How many processes of the operator run. Default 1; more need leader election. */
+  /** How many processes of the operator run: one that has ended is started again. Default 1; more need leader election. */
   readonly replicas?: number;
   /** How many crashes, broken connections and compactions a schedule may have. Default 2. */
   readonly maxDisturbances?: number;
@@ -92,7 +92,7 @@ const namespace = 'default';
  * - no reconcile panics, and an operator at rest sends nothing;
  * - at rest, the caches of each process equal the server, and each change by others has been reconciled: see {@link ExploreOptions.mayMiss};
  * - a status at rest is of the object's generation, and `lastTransitionTime` of a condition changes only with its status;
- * - at any time, caches show what reconciles have written, and never go back in time.
+ * - at any time, caches show what reconciles have written, and never go back in time, and at most one process leads.
  *
  * Only the scenario's `perturbedSteps` are disturbed, if it has them. Whether it may omit writes does not matter: only what becomes of the
  * objects counts. A schedule that fails is made shorter before it is reported.
@@ -215,6 +215,8 @@ class Exploration {
   #isPerturbed = true;
   /** Nothing is disturbed: the step is over. */
   #isCalm = false;
+  /** The last step is over: a process that ends is not replaced. */
+  #isOver = false;
   /** The first thing that must not happen at any time. */
   #violation: Error | undefined;
   #checkedRevision = 0;
@@ -239,11 +241,12 @@ class Exploration {
 
   run(): Promise<void> {
     return inVirtualTime(this.#options.seed ?? 1, async (time) => {
-      const { scenario, customKinds = [], replicas = 1 } = this.#options;
+      const { scenario, customKinds = [], otherControllers, replicas = 1 } = this.#options;
       const kinds = [...new Set([...scenario.kinds.filter(isCustomKind), ...customKinds])];
       const add = (operator: Operator) => scenario.addControllers(operator, namespace, noOutside);
       const always = scenario.always?.();
-      const simulation = new DirectedSimulation({ ...this.#options, kinds }, add, time, {
+      const others = (each: Simulation) => [...(otherControllers?.(each) ?? []), ...this.#restarts(simulation)];
+      const simulation = new DirectedSimulation({ ...this.#options, kinds, otherControllers: others }, add, time, {
         choose: (alternatives) => {
           this.#check(simulation, always);
           return this.#choose(alternatives, simulation);
@@ -260,6 +263,7 @@ class Exploration {
         await this.#take(name, act, simulation);
       }
       if (this.#violation !== undefined) throw this.#violation;
+      this.#isOver = true;
       await simulation.end();
     });
   }
@@ -287,8 +291,10 @@ class Exploration {
           `after step ${name}, the status of ${metadata.name} is of generation ${observed}, not ${metadata.generation}`,
         );
     }
-    const { mayMiss = () => false } = this.#options;
+    const { mayMiss = () => false, leaderElection } = this.#options;
     for (const { oracle, isWorking } of simulation.processes) {
+      // The others have no caches.
+      if (!isWorking && leaderElection?.warmStandby !== true) continue;
       const problem = oracle.problem() ?? oracle.problemAtRest(isWorking, mayMiss);
       if (problem !== undefined) throw simulation.error(`after step ${name}, ${problem}`);
     }
@@ -345,6 +351,9 @@ class Exploration {
       const problem = oracle.problem();
       if (problem !== undefined) this.#violation ??= simulation.error(problem);
     }
+    const leaders = simulation.processes.filter(({ operator }) => operator.elector?.isLeading === true);
+    if (leaders.length > 1)
+      this.#violation ??= simulation.error(`${leaders.map(({ name }) => name).join(' and ')} lead at the same time`);
     const { revision } = simulation.server;
     if (revision === this.#checkedRevision) return;
     for (const change of this.#customKinds.flatMap((kind) => simulation.server.changes(kind))) {
@@ -369,6 +378,14 @@ class Exploration {
     return choice % alternatives.length;
   }
 
+  /** A process that has crashed, or has lost its Lease, is replaced as a kubelet does. */
+  #restarts(simulation: DirectedSimulation): readonly SimulationStep[] {
+    const { replicas = 1 } = this.#options;
+    if (this.#isOver || simulation.processes.length >= replicas) return [];
+    const launch = async (): Promise<void> => void (await simulation.launch());
+    return [{ description: 'another process starts', run: launch }];
+  }
+
   #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {
     if (
       this.#learned === undefined ||
@@ -384,12 +401,8 @@ class Exploration {
     return [
       ...simulation.processes.flatMap((process) => [
         {
-          description: `${process.name} crashes, and another process starts`,
-          run: count(() => {
-            simulation.crash(process);
-            // Cannot fail: it only connects.
-            void simulation.launch();
-          }),
+          description: `${process.name} crashes`,
+          run: count(() => simulation.crash(process)),
         },
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
       ]),

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Registry } from 'prom-client';
+import { LeadershipLostError } from '../../leader-election/errors.ts';
 import { type Logger, Metrics } from '../../observability/index.ts';
 import type { LeaderElectionOptions } from '../../process/candidate.ts';
 import { connectOperatorWith, type Operator } from '../../process/connect-operator.ts';
@@ -120,7 +121,8 @@ export class RunningProcess {
     try {
       await operator.run(this.#stop.signal);
     } catch (error) {
-      this.#failure = error;
+      // It ends so that another one takes over.
+      if (!(error instanceof LeadershipLostError)) this.#failure = error;
     }
     this.#state = 'ended';
   }
