@@ -16,7 +16,7 @@ beforeAll(async () => {
     JSON.stringify({
       testEnvironment: join(repository, 'test/open-handles-environment.ts'),
       extensionsToTreatAsEsm: ['.ts'],
-      transform: { '\\.ts$': join(repository, 'node_modules/@swc/jest') },
+      transform: { '\\.ts$': join(repository, 'test/strip-types.js') },
       workerGracefulExitTimeout: 500,
     }),
   );
