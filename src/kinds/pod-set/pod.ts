@@ -108,8 +108,11 @@ export function newPod(set: PodSet, hash: string, name: string, settings: Defaul
 export const isActive = ({ metadata, status }: Pod): boolean =>
   metadata.deletionTimestamp === undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
-/** The longest name, less `-pod-` and the suffix. */
-const maxNameLength = 253 - 10;
+/**
+ * The longest name, less `-pod-` and the suffix. The kubelet makes a folder for the logs of a pod, `<namespace>_<name>_<uid>`, and a file's
+ * name has at most 255 characters.
+ */
+const maxNameLength = 255 - 63 - 36 - 2 - 10;
 
 /**
  * The names of new pods. The operator chooses them, not the API server, so that after a lost answer a get of the name shows

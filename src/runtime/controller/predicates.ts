@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { conditionsIn } from '../kind/condition.ts';
 import type { KubeObject } from '../kind/object.ts';
 import type { ReportingObject } from './outcome.ts';
 import type { Predicate } from './predicate.ts';
@@ -36,7 +37,7 @@ export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
 
 function withoutMessages({ metadata, status, ...rest }: ReportingObject): object {
   const { resourceVersion: _, ...lasting } = metadata;
-  const conditions = status?.conditions?.map(({ message: _message, ...condition }) => condition);
+  const conditions = conditionsIn(status?.conditions).map(({ message: _message, ...condition }) => condition);
   return { ...rest, metadata: lasting, status: { ...status, conditions } };
 }
 

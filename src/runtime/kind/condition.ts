@@ -19,8 +19,12 @@ export type DesiredCondition = Omit<Condition, 'lastTransitionTime'>;
 
 /** Returns the condition of this type, undefined if there is none. */
 export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
-  return conditions?.find((condition) => condition.type === type);
+  return conditionsIn(conditions).find((condition) => condition.type === type);
 }
+
+/** The conditions of a stored status. One that was stored under another CustomResourceDefinition may have anything in their place. */
+export const conditionsIn = (stored: unknown): readonly Condition[] =>
+  Array.isArray(stored) ? stored.filter((each) => typeof each === 'object' && each !== null && !Array.isArray(each)) : [];
 
 /** The API's limit, in characters. */
 export const maxMessageLength = 32_768;
@@ -51,9 +55,10 @@ export function setCondition(
   const lastTransitionTime =
     current?.status === desired.status ? current.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
   const next: Condition = { ...desired, message: truncate(desired.message), lastTransitionTime };
-  if (conditions === undefined || current === undefined) return [...withRoom(conditions ?? []), next];
-  const others = new Set(withRoom(conditions.filter((condition) => condition !== current)));
-  return conditions.flatMap((condition) => (condition === current ? [next] : others.has(condition) ? [condition] : []));
+  const all = conditionsIn(conditions);
+  if (current === undefined) return [...withRoom(all), next];
+  const others = new Set(withRoom(all.filter((condition) => condition !== current)));
+  return all.flatMap((condition) => (condition === current ? [next] : others.has(condition) ? [condition] : []));
 }
 
 /** The first conditions within the bounds, with room for one more. */

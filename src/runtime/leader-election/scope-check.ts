@@ -59,7 +59,7 @@ export class ScopeCheck {
   /** To be set on the operator's Lease. */
   readonly metadata: LeaseMetadata;
   readonly #options: ScopeCheckOptions;
-  /** By the key of the Lease. */
+  /** By the key of the Lease, as long as that exists: a claim that no longer counts must not count anew. */
   #claims: ReadonlyMap<string, Claim> = new Map();
   #conflict: string | undefined;
   #mayLook = true;
@@ -149,20 +149,17 @@ export class ScopeCheck {
       }
     }
     this.#claims = claims;
-    const conflicts = [...claims.values()].flatMap(({ conflict }) => conflict ?? []);
+    const conflicts = [...claims.values()].filter(counts).flatMap(({ conflict }) => conflict ?? []);
     return conflicts.sort()[0];
   }
 
-  /** What the holder of the Lease has last written, while that counts. */
+  /** What a holder of the Lease has last written. */
   #claimOf(lease: Lease, last: Claim | undefined): Claim | undefined {
     const isNew = holderOf(lease) !== undefined && (last === undefined || !isSameClaim(last.lease, lease));
     const { labels: _, annotations: __, ...metadata } = lease.metadata;
-    const claim = isNew
+    return isNew
       ? { lease: { ...lease, metadata }, conflict: this.#conflictWith(lease), seenAtMs: performance.now() }
       : last;
-    if (claim === undefined) return undefined;
-    const durationMs = Math.min((claim.lease.spec?.leaseDurationSeconds ?? 0) * 1000, maxDurationMs);
-    return performance.now() - claim.seenAtMs < durationMs ? claim : undefined;
   }
 
   #conflictWith(lease: Lease): string | undefined {
@@ -173,6 +170,9 @@ export class ScopeCheck {
     return cutText(`${holderOf(lease)} works in ${shared} (lease ${keyString(lease.metadata)})`);
   }
 }
+
+const counts = ({ lease: { spec }, seenAtMs }: Claim): boolean =>
+  performance.now() - seenAtMs < Math.min((spec?.leaseDurationSeconds ?? 0) * 1000, maxDurationMs);
 
 const labelOf = (name: string): string => `${name}/scope`;
 const annotationOf = (name: string): string => `${name}/watches`;

@@ -14,6 +14,25 @@ const ready: Condition = {
 /** Somebody else's, with a field that we do not know. */
 const foreign = { ...ready, type: 'Foreign', severity: 'Info' } as Condition;
 
+describe.each<[unknown, number]>([
+  ['x', 0],
+  [{}, 0],
+  [5, 0],
+  [null, 0],
+  [[null, 'x', [], foreign], 1],
+])('%j in the place of conditions, stored under another definition,', (stored, kept) => {
+  const conditions = stored as readonly Condition[];
+
+  test('is no condition', () => {
+    expect(findCondition(conditions, 'Ready')).toBeUndefined();
+  });
+
+  test('is replaced when one is set', () => {
+    const set = setCondition(conditions, { type: 'Ready', status: 'True', reason: 'Done', message: '' }, now);
+    expect(set.map(({ type }) => type)).toEqual([...(kept === 1 ? ['Foreign'] : []), 'Ready']);
+  });
+});
+
 describe('setCondition', () => {
   test('a new condition has the time in whole seconds, as the API server formats it', () => {
     const desired = { type: 'Ready', status: 'True', reason: 'Done', message: '' } as const;

@@ -147,6 +147,17 @@ describe('another operator', () => {
     expect(await isFree(check)).toBe(false);
   });
 
+  test('does not count again while its Lease stays as it is', async () => {
+    const check = checkOf('all');
+    leases = [claim('all')];
+    expect(await isFree(check)).toBe(false);
+    nowMs += 15_000;
+    // An operator waits, then takes its own Lease and looks again.
+    expect([await isFree(check), await isFree(check)]).toEqual([true, true]);
+    nowMs += 100_000;
+    expect(await isFree(check)).toBe(true);
+  });
+
   test('counts as long after its release, because it may be restarting', async () => {
     const check = checkOf('all');
     leases = [claim('all')];
