@@ -24,7 +24,9 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
 
 /** The conditions of a stored status. One that was stored under another CustomResourceDefinition may have anything in their place. */
 export const conditionsIn = (stored: unknown): readonly Condition[] =>
-  Array.isArray(stored) ? stored.filter((each) => typeof each === 'object' && each !== null && !Array.isArray(each)) : [];
+  Array.isArray(stored)
+    ? stored.filter((each) => typeof each === 'object' && each !== null && !Array.isArray(each))
+    : [];
 
 /** The API's limit, in characters. */
 export const maxMessageLength = 32_768;
