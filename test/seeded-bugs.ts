@@ -225,7 +225,8 @@ const bugs = seededBugs.filter(({ name }) => name.startsWith(BUG));
 const folder = await makeRunFolder('seeded-bugs');
 try {
   const simulated = WAY === 'cluster' ? [] : await exploreAll(folder, bugs);
-  const onCluster = WAY === 'simulation' ? [] : await tryAll(folder, bugs);
+  const withPlans = bugs.filter(({ plans: { perturb, mutate, properties } }) => perturb ?? mutate ?? properties);
+  const onCluster = WAY === 'simulation' ? [] : await tryAll(folder, withPlans);
   compare(simulated, onCluster);
   const isEnough = [
     WAY === 'cluster' || summarize('in simulation', simulated),

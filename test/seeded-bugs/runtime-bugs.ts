@@ -21,6 +21,13 @@ export const runtimeBugs: readonly SeededBug[] = [
     plans: { perturb: ['pet/create'], explore: ['two-controllers'] },
   },
   {
+    name: 'Runtime: a standby does not wait until the Lease has expired',
+    file: 'runtime/leader-election/observed-lease.ts',
+    find: 'const durationMs = (this.#lease?.spec?.leaseDurationSeconds ?? this.#ownDurationSeconds) * 1000;',
+    replace: 'const durationMs = 0;',
+    plans: { explore: ['echo-of-two-replicas'] },
+  },
+  {
     name: 'Runtime: the finalizer is removed before the clean-up',
     file: 'runtime/controller/object-reconciler.ts',
     find: '    if (this.#needsFinalizer(run.object)) {\n      const ending',
