@@ -134,6 +134,11 @@ export class EventRecorder {
     this.#scheduleSweep();
   }
 
+  /** How many writes are queued or in flight. */
+  get waiting(): number {
+    return this.#writes.size;
+  }
+
   /**
    * Writes the current counts of all series. Resolves when all Events recorded so far are written or have failed, or after
    * the timeout.

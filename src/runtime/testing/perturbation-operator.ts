@@ -103,8 +103,9 @@ export class RunningOperator {
     this.#failure = undefined;
   }
 
-  /** Whether no key is queued or being reconciled, and no status write waits. */
+  /** Whether no key is queued or being reconciled, no status write waits, and all Events are written. */
   async isIdle(): Promise<boolean> {
+    if (this.#operator.events.waiting > 0) return false;
     const sums = await Promise.all(
       ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'].map((name) =>
         this.#sum(name),

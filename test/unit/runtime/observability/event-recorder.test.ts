@@ -54,8 +54,10 @@ test('drops queued Events behind a closed gate, without a log line for each', as
   const gated = recorderOver(new HttpClient(transport, 'tester', { gate }), { gate });
   for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) gated.record(Widget, stored(name, '7'), notice);
   await server.next();
+  expect(gated.waiting).toBe(6);
   closing.abort(new Error('the gate is closed'));
   await gated.flush(30_000);
+  expect(gated.waiting).toBe(0);
   expect(log.lines).toEqual([]);
 });
 
