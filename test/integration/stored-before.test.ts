@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { definitionOf } from '../../src/crds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
+import { isObject } from '../../src/runtime/apply/json.ts';
 import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
 import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import { type CustomKind, findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
@@ -73,8 +74,6 @@ const againstRules: Readonly<Record<string, readonly (readonly [string, object])
 
 /** Merges objects; any other value replaces the former. */
 function merged(one: unknown, other: unknown): unknown {
-  const isObject = (value: unknown): value is Record<string, unknown> =>
-    typeof value === 'object' && value !== null && !Array.isArray(value);
   if (!isObject(one) || !isObject(other)) return other;
   const entries = Object.entries(other).map(([name, value]) => [name, merged(one[name], value)]);
   return { ...one, ...Object.fromEntries(entries) };

@@ -6,14 +6,13 @@ import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
 import { exampleOf, pageOf } from '../../tools/generate/file-names.ts';
 import { DocumentedSteps } from '../e2e/environment/documented.ts';
+import { pagesRunElsewhere } from '../plans/index.ts';
 import { cluster, connect } from './environment/cluster.ts';
 
 /** The commands that the pages show for a release that runs, in the namespaces of the pages. */
 
 const root = join(import.meta.dirname, '../..');
-/** Their pages are run elsewhere, because they need an external system or take long: see the list in test/unit/docs.test.ts. */
-const runElsewhere: readonly ControllerName[] = ['bookStore', 'pet', 'postgresWriter'];
-const kindsHere = controllerNames.filter((name) => !runElsewhere.includes(name));
+const kindsHere = controllerNames.filter((name) => !pagesRunElsewhere.includes(name));
 const examples = kindsHere.map((name) => `--filename=${join(root, exampleOf(name))}`);
 
 beforeAll(connect);

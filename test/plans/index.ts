@@ -17,6 +17,12 @@ export const kindPlans = Object.fromEntries(
   ),
 ) as Readonly<Record<ControllerName, KindPlans>>;
 
+/**
+ * The kinds whose pages have commands that need an external system, or take long. `test/unit/docs.test.ts` names the tests that run them; those
+ * of the others are run by `test/kinds/commands.test.ts`.
+ */
+export const pagesRunElsewhere: readonly ControllerName[] = ['bookStore', 'pet', 'postgresWriter'];
+
 const all = Object.values(kindPlans);
 
 /** A subject of each kind, for an operator that runs all controllers. */

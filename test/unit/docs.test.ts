@@ -19,6 +19,7 @@ import { pageOf } from '../../tools/generate/file-names.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { guideFiles, websiteFile } from '../package/environment/guide.ts';
+import { pagesRunElsewhere } from '../plans/index.ts';
 import { typeErrors } from './environment/type-check.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -360,7 +361,8 @@ describe('the blocks of commands', () => {
 
   test.each(sections)('of $path, $heading, are run by a test that names them', ({ path, heading }) => {
     const isNamed = Object.keys(tests).some((key) => key.split('#')[0] === path);
-    if (!isNamed && controllerNames.some((name) => pageOf(name) === path)) return;
+    const isOfKind = controllerNames.some((name) => pageOf(name) === path && !pagesRunElsewhere.includes(name));
+    if (!isNamed && isOfKind) return;
     const ofSection = tests[`${path}#${heading}`];
     const file = ofSection ?? tests[path];
     if (file === undefined) throw new Error(`name the test that runs these commands in \`tests\` of docs.test.ts`);

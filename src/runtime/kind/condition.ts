@@ -1,3 +1,5 @@
+import { isObject } from './status-patch.ts';
+
 /**
  * A condition of an object, as defined by the API conventions
  * (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties).
@@ -24,9 +26,7 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
 
 /** The conditions of a stored status. One that was stored under another CustomResourceDefinition may have anything in their place. */
 export const conditionsIn = (stored: unknown): readonly Condition[] =>
-  Array.isArray(stored)
-    ? stored.filter((each) => typeof each === 'object' && each !== null && !Array.isArray(each))
-    : [];
+  Array.isArray(stored) ? stored.filter((each): each is Condition => isObject(each)) : [];
 
 /** The API's limit, in characters. */
 export const maxMessageLength = 32_768;

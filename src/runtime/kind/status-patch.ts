@@ -55,5 +55,5 @@ function inJson(value: unknown): unknown {
   return Number.isFinite(value) ? value + 0 : undefined;
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,5 +1,4 @@
-import { Informer, type InformerOptions } from '../cache/index.ts';
-import type { AnyInformer } from '../cache/informer.ts';
+import { type AnyInformer, Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerHandle, type ControllerOptions } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/watch.ts';

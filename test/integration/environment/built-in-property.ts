@@ -10,6 +10,7 @@ import type { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { newPod } from '../../../src/kinds/pod-set/pod.ts';
 import { cronJobOf } from '../../../src/kinds/scheduled-echo/cron-job.ts';
 import type { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
+import { isObject } from '../../../src/runtime/apply/json.ts';
 import { ApiError } from '../../../src/runtime/client/index.ts';
 import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../../../src/runtime/index.ts';
 import { apiVersionOf } from '../../../src/runtime/kind/kind.ts';
@@ -109,9 +110,6 @@ const statuses: ReadonlyMap<Kind<KubeObject>, readonly Json[]> = new Map<Kind<Ku
 ]);
 
 type Json = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The members that subjects have below members of a name, with their values. */
 const members = new Map<string, Map<string, unknown[]>>();

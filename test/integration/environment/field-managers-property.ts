@@ -1,6 +1,7 @@
 import { deepStrictEqual, strictEqual } from 'node:assert/strict';
 import fc from 'fast-check';
 import * as Type from 'typebox';
+import { isObject } from '../../../src/runtime/apply/json.ts';
 import { schemaOf } from '../../../src/runtime/apply/kind-schema.ts';
 import { ApiError } from '../../../src/runtime/client/index.ts';
 import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
@@ -15,6 +16,7 @@ import {
   keepTimesIfUnchanged,
   trackFields,
 } from '../../../src/runtime/testing/simulation/field-managers.ts';
+import { mergePatch } from '../../../src/runtime/testing/simulation/patches.ts';
 import {
   type FieldsV1,
   type ManagedFieldsEntry,
@@ -357,7 +359,7 @@ const stepsOf = ({ content, status, required }: Subject) =>
     }),
     content: fc.oneof(
       content,
-      content.map((each) => mergePatched(required, each) as Json),
+      content.map((each) => mergePatch(required, each) as Json),
     ),
     status: status ?? fc.constant({}),
     /** Which `managedFields` an update sends. */
@@ -415,7 +417,7 @@ class Run {
 
   async #create(step: Step): Promise<string> {
     const { kind, required } = this.#subject;
-    const body = this.#body(mergePatched(required, step.content) as Json, step.metadata);
+    const body = this.#body(mergePatch(required, step.content) as Json, step.metadata);
     const created = await this.#send('POST', collectionPath(kind, namespace), body, step);
     if (created instanceof ApiError) return 'refused';
     const after = this.#subject.beforeStrategy(withoutManagers(created));
@@ -432,7 +434,7 @@ class Run {
       const body = withNulls({ metadata: step.metadata, ...patch }, 4, random);
       const patched = await this.#send('PATCH', path, body, step);
       if (patched instanceof ApiError) return 'refused';
-      const after = this.#sent(mergePatched(live, body) as StoredObject, patched);
+      const after = this.#sent(mergePatch(live, body) as StoredObject, patched);
       return this.#expectUpdate(step, live, patched, after);
     }
     const managedFields = sentManagedFields(step.managedFields, live.metadata.managedFields ?? []);
@@ -470,7 +472,7 @@ class Run {
     const subresource = live === undefined ? undefined : step.subresource;
     const key = `${step.manager} ${subresource}`;
     const { metadata, content, status } = (step.isRepeated && this.#applied.get(key)) || step;
-    const complete = live === undefined ? (mergePatched(required, content) as Json) : content;
+    const complete = live === undefined ? (mergePatch(required, content) as Json) : content;
     const applied = this.#body({ ...complete, ...(subresource && { status }) }, metadata);
     const path = objectPath(kind, applied.metadata, subresource);
     const stored = await this.#send('PATCH', path, applied, step, { force: String(step.force) });
@@ -577,19 +579,6 @@ class Run {
 }
 
 const namespace = 'default';
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-function mergePatched(target: unknown, patch: unknown): unknown {
-  if (!isObject(patch)) return patch;
-  const result: Record<string, unknown> = isObject(target) ? { ...target } : {};
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) delete result[name];
-    else result[name] = mergePatched(result[name], value);
-  }
-  return result;
-}
 
 function withoutManagers(object: StoredObject): StoredObject {
   const { managedFields: _, ...metadata } = object.metadata;

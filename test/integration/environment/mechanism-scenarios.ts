@@ -6,12 +6,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Type from 'typebox';
 import { isAlreadyExists, isNotFound } from '../../../src/runtime/client/index.ts';
 import {
+  type Client,
   child,
   cleanedUp,
   controllerReference,
   defineController,
   defineKind,
   done,
+  type ObjectOf,
   type Operator,
   owns,
 } from '../../../src/runtime/index.ts';
@@ -57,6 +59,9 @@ const resize =
     client.patch(Widget, key(namespace), { type: 'merge', body: { spec: widgetOf(size, part).spec } });
 
 const remove = ({ client, namespace }: ScenarioWorld) => client.delete(Widget, key(namespace));
+
+const reportSeen = (client: Client, { metadata, spec }: ObjectOf<typeof Widget>) =>
+  client.mergeStatus(Widget, metadata, { observedGeneration: metadata.generation, seen: spec.size });
 
 /** Lets some steps of a simulation pass. */
 const soon = (steps: number) => delay(steps);
@@ -216,10 +221,7 @@ const selected: Scenario = {
           }
         } else if (part === undefined || part.data?.size !== String(size))
           await client.apply(ConfigMap, { metadata, data: { size: String(size) } }, { force: true });
-        await client.mergeStatus(Widget, widget.metadata, {
-          observedGeneration: widget.metadata.generation,
-          seen: size,
-        });
+        await reportSeen(client, widget);
         return done;
       },
     });
@@ -280,10 +282,7 @@ const unreadableSelector: Scenario = {
           if (size % 2 === 0 && created !== undefined)
             await client.delete(Event, note, { uid: created.metadata.uid }).catch(ignoreNotFound);
         }
-        await client.mergeStatus(Widget, widget.metadata, {
-          observedGeneration: widget.metadata.generation,
-          seen: size,
-        });
+        await reportSeen(client, widget);
         return done;
       },
     });

@@ -3,20 +3,23 @@ import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { Socket } from 'node:net';
 import { NotSimulatedError } from './strategy.ts';
 
+type Functions = Record<string, unknown>;
+
 /** A function that does real input or output, where it is called, and what it does. */
 interface RealIo {
-  readonly owner: Record<string, unknown>;
+  readonly owner: Functions;
   readonly name: string;
   readonly what: string;
 }
 
-const require = createRequire(import.meta.url);
-// Not imported: the names of an import cannot be replaced.
-const [dns, dgram, fs, workers] = ['node:dns', 'node:dgram', 'node:fs', 'node:worker_threads'].map(
-  (module) => require(module) as Record<string, unknown>,
-) as [Record<string, unknown>, Record<string, unknown>, Record<string, unknown>, Record<string, unknown>];
+/** Not imported: the names of an import cannot be replaced. */
+const load: (module: string) => Functions = createRequire(import.meta.url);
+const dns = load('node:dns');
+const fs = load('node:fs');
 
-const functionsOf = (owner: Record<string, unknown>, what: string, isMeant: (name: string) => boolean): RealIo[] =>
+const isQuestion = (name: string): boolean => /^(?:lookup|resolve|reverse)/.test(name);
+
+const functionsOf = (owner: Functions, what: string, isMeant: (name: string) => boolean): RealIo[] =>
   Object.keys(owner)
     .filter((name) => typeof owner[name] === 'function' && isMeant(name))
     .map((name) => ({ owner, name, what: `${what}: ${name}` }));
@@ -25,10 +28,10 @@ const functionsOf = (owner: Record<string, unknown>, what: string, isMeant: (nam
 const realIo = (): readonly RealIo[] => [
   { owner: Socket.prototype as never, name: 'connect', what: 'opens a socket' },
   { owner: ChildProcess.prototype as never, name: 'spawn', what: 'starts a process' },
-  { owner: workers, name: 'Worker', what: 'starts a worker' },
-  { owner: dgram, name: 'createSocket', what: 'opens a UDP socket' },
-  ...functionsOf(dns, 'asks the DNS', (name) => /^(?:lookup|resolve|reverse)/.test(name)),
-  ...functionsOf(dns.promises as never, 'asks the DNS', (name) => /^(?:lookup|resolve|reverse)/.test(name)),
+  { owner: load('node:worker_threads'), name: 'Worker', what: 'starts a worker' },
+  { owner: load('node:dgram'), name: 'createSocket', what: 'opens a UDP socket' },
+  ...functionsOf(dns, 'asks the DNS', isQuestion),
+  ...functionsOf(dns.promises as never, 'asks the DNS', isQuestion),
   ...functionsOf(fs, 'uses a file', (name) => typeof fs[`${name}Sync`] === 'function'),
   ...functionsOf(fs.promises as never, 'uses a file', () => true),
 ];

@@ -211,12 +211,8 @@ class Exploration {
   readonly choices: Choice[] = [];
   #choiceCount = 0;
   #disturbances = 0;
-  /** Whether the step is one of those to disturb. */
-  #isPerturbed = true;
-  /** Nothing is disturbed: the step is over. */
-  #isCalm = false;
-  /** The last step is over: a process that ends is not replaced. */
-  #isOver = false;
+  /** `orderly`: everything happens in its order, and nothing is disturbed. `over`: besides, a process that ends is not replaced. */
+  #phase: 'disturbed' | 'orderly' | 'over' = 'orderly';
   /** The first thing that must not happen at any time. */
   #violation: Error | undefined;
   #checkedRevision = 0;
@@ -254,29 +250,28 @@ class Exploration {
         disturbances: () => this.#disturbancesOf(simulation),
       });
       this.#simulation = simulation;
-      this.#isPerturbed = scenario.perturbedSteps === undefined;
+      if (scenario.perturbedSteps === undefined) this.#phase = 'disturbed';
       for (let started = 1; started < replicas; started += 1) await simulation.launch();
       await simulation.start();
       for (const [name, act] of Object.entries(scenario.steps)) {
         simulation.note(`step ${name}`);
-        this.#isPerturbed = scenario.perturbedSteps?.includes(name) ?? true;
+        this.#phase = scenario.perturbedSteps?.includes(name) === false ? 'orderly' : 'disturbed';
         await this.#take(name, act, simulation);
       }
       if (this.#violation !== undefined) throw this.#violation;
-      this.#isOver = true;
+      this.#phase = 'over';
       await simulation.end();
     });
   }
 
   async #take(name: string, act: Scenario['steps'][string], simulation: DirectedSimulation): Promise<void> {
     const world: ScenarioWorld = { client: simulation.client, namespace };
-    this.#isCalm = false;
     const acting = settled(act(world));
     await simulation.until(() => acting.isSettled);
     await acting.result;
     await this.#recover(name, simulation, world);
     // A disturbed watch may still be waiting until it tries again. Then everything arrives, in time.
-    this.#isCalm = true;
+    this.#phase = 'orderly';
     await simulation.advance(maxBackoffMs);
     simulation.bookmark();
     const requests = simulation.requests;
@@ -304,6 +299,7 @@ class Exploration {
   async #recover(name: string, simulation: DirectedSimulation, world: ScenarioWorld): Promise<void> {
     const { scenario } = this.#options;
     let deadlineMs = simulation.nowMs + maxDisorderMs;
+    let isRecovering = false;
     for (let pauseMs = 1000; ; pauseMs *= 2) {
       const playing = settled(Promise.resolve(scenario.meanwhile?.(world)));
       await simulation.until(() => playing.isSettled);
@@ -317,8 +313,9 @@ class Exploration {
         return;
       }
       if (simulation.nowMs > deadlineMs) {
-        if (this.#isCalm) throw simulation.error(`after step ${name}, ${difference}`);
-        this.#isCalm = true;
+        if (isRecovering) throw simulation.error(`after step ${name}, ${difference}`);
+        isRecovering = true;
+        this.#phase = 'orderly';
         deadlineMs = simulation.nowMs + maxRecoveryMs;
         pauseMs = 1000;
       }
@@ -367,7 +364,7 @@ class Exploration {
   }
 
   #choose(alternatives: readonly SimulationStep[], simulation: DirectedSimulation): number {
-    if (!this.#isPerturbed || this.#isCalm) return 0;
+    if (this.#phase !== 'disturbed') return 0;
     if (this.#recordsChoices) {
       const descriptions = alternatives.map(({ description }) => description.replace(/^[\d.]+ s /, ''));
       const state = JSON.stringify([descriptions, ...this.#state(simulation)]);
@@ -381,19 +378,14 @@ class Exploration {
   /** A process that has crashed, or has lost its Lease, is replaced as a kubelet does. */
   #restarts(simulation: DirectedSimulation): readonly SimulationStep[] {
     const { replicas = 1 } = this.#options;
-    if (this.#isOver || simulation.processes.length >= replicas) return [];
+    if (this.#phase === 'over' || simulation.processes.length >= replicas) return [];
     const launch = async (): Promise<void> => void (await simulation.launch());
     return [{ description: 'another process starts', run: launch }];
   }
 
   #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {
-    if (
-      this.#learned === undefined ||
-      !this.#isPerturbed ||
-      this.#isCalm ||
-      this.#disturbances >= (this.#options.maxDisturbances ?? 2)
-    )
-      return [];
+    const { maxDisturbances = 2 } = this.#options;
+    if (this.#learned === undefined || this.#phase !== 'disturbed' || this.#disturbances >= maxDisturbances) return [];
     const count = (run: () => void) => () => {
       this.#disturbances += 1;
       run();
