@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LinkedSignal } from '../../external/concurrency.ts';
-import { currentReady } from '../../runtime/controller/index.ts';
+import { currentReady, missingField } from '../../runtime/controller/index.ts';
 import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.ts';
-import type { Pet } from './kind.ts';
+import { Pet } from './kind.ts';
 import type { FoundPet } from './pet-store.ts';
-import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
+import { InvalidPetError, isStored, recordedId, wantedPet } from './store-pet.ts';
 
 /** The reasons of Pets that wait for the store. */
 const waitingReasons: ReadonlySet<string> = new Set(['PetStoreUnavailable', 'PetStoreFailed']);
@@ -56,7 +56,7 @@ export class Inventory {
     this.#corrected = corrected;
     const expected = new Map<string, ObjectKey>();
     for (const pet of this.#pets.list()) {
-      const { id } = pet.status ?? {};
+      const id = recordedId(pet);
       if (id !== undefined && pet.metadata.deletionTimestamp === undefined) expected.set(id, keyOf(pet));
     }
     const found: { readonly id: string; readonly key: ObjectKey; readonly deviation: Deviation }[] = [];
@@ -75,7 +75,9 @@ export class Inventory {
 
 /** Whether others have changed the pet. Not if an update of its Pet has yet to be sent. */
 function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet): boolean {
-  if (pet === undefined || pet.status?.id !== id || !isStored(pet)) return false;
+  // A Pet from before its definition required a spec must not keep the others from being compared.
+  if (pet === undefined || recordedId(pet) !== id || !isStored(pet) || missingField(Pet, pet) !== undefined)
+    return false;
   try {
     const wanted = wantedPet(pet.spec);
     return wanted.name !== name || wanted.type !== type || wanted.birthday !== birthday;

@@ -290,10 +290,10 @@ async function ownPet(
   const taken = new Set<string | undefined>();
   for (const scope of namespaces?.map((namespace) => ({ namespace })) ?? [{}]) {
     for await (const { items } of listPages(client, Pet, scope)) {
-      for (const { metadata: other, status } of items) {
-        if (other.uid === metadata.uid) continue;
-        taken.add(status?.id);
-        for (const id of status?.intent?.present ?? []) {
+      for (const other of items) {
+        if (other.metadata.uid === metadata.uid) continue;
+        taken.add(recordedId(other));
+        for (const id of recordedIntent(other)?.present ?? []) {
           const count = refusals.get(id);
           if (count !== undefined) refusals.set(id, count + 1);
         }

@@ -55,11 +55,19 @@ const requestIdPattern = /^[!-~]{1,64}$/;
  * message can carry a birthday such as 9999-99-99.
  */
 export function recordedIntent({ status }: Pet): Intent | undefined {
-  const { intent } = status ?? {};
-  if (intent === undefined) return undefined;
+  const intent: unknown = status?.intent;
+  if (!isIntent(intent)) return undefined;
   const { birthday, requestId, since } = intent;
   const wasSent = dayFromText(birthday) !== undefined && requestIdPattern.test(requestId);
   return wasSent && !Number.isNaN(Date.parse(since)) ? intent : undefined;
+}
+
+/** What was stored under another CustomResourceDefinition may be anything. */
+function isIntent(stored: unknown): stored is Intent {
+  if (typeof stored !== 'object' || stored === null) return false;
+  const { name, type, birthday, requestId, since, present = [] } = stored as { readonly [name: string]: unknown };
+  const isText = (value: unknown): boolean => typeof value === 'string';
+  return [name, type, birthday, requestId, since].every(isText) && Array.isArray(present) && present.every(isText);
 }
 
 /** Whether two pets have the same name, type and birthday. */
@@ -68,8 +76,11 @@ export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one
 /** A key that is equal for pets that are alike. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
 
-/** The id that the status records. Undefined also for an empty one, which no pet has. */
-export const recordedId = ({ status }: Pet): string | undefined => status?.id || undefined;
+/** The id that the status records. Undefined also for an empty one, which no pet has, and for anything but a text. */
+export function recordedId({ status }: Pet): string | undefined {
+  const id: unknown = status?.id;
+  return typeof id === 'string' && id !== '' ? id : undefined;
+}
 
 /** Whether the store has accepted the current spec. */
 export const isStored = (pet: Pet): boolean => recordedId(pet) !== undefined && currentReady(pet)?.status === 'True';

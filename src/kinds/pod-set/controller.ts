@@ -5,7 +5,7 @@ import type { Context } from '../../runtime/controller/index.ts';
 import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
 import { limits } from '../shared/limits.ts';
-import { isReady, keepReadFields, problemAmong } from '../shared/pods.ts';
+import { isReady, keepReadFields, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import { PodSet } from './kind.ts';
 import {
   type DefaultPodSettings,
@@ -124,7 +124,7 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
         ...(blockedReason(failures, pause) ?? readinessOf(set, active)),
         status: statusOf(set, active),
         // The pods that this reconcile has created do not enqueue the key.
-        requeueAfterMs: pause?.leftMs ?? (isIncomplete ? 0 : undefined),
+        requeueAfterMs: pause?.leftMs ?? (isIncomplete ? 0 : untilOverdueMs(active)),
         // The status reports only refusals, so another error is returned first: it is logged.
         error: (failures.find(({ error }) => !isRefusal(error)) ?? failures[0])?.error,
       };

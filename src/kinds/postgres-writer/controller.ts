@@ -10,7 +10,7 @@ import { PostgresWriter, postgresWriterFinalizer } from './kind.ts';
 import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
 import { failureOutcome, hasWaitingWriter, postgresWriterReasons, type WriterOutcome } from './reasons.ts';
-import { isAllowedTable, type WriterMemory, WriterRow, type WriterState } from './row.ts';
+import { isAllowedTable, recordedTables, type WriterMemory, WriterRow, type WriterState } from './row.ts';
 import { parseTableName, type Table, tableText } from './statements.ts';
 import { Tables, type Written } from './tables.ts';
 
@@ -103,7 +103,7 @@ export function postgresWriterController(options: PostgresWriterOptions) {
       name: postgresWriterFinalizer,
       cleanUp: async (writer, { state, memory, signal, event }) => {
         const row = new WriterRow({ ...shared, writer, state, memory, signal });
-        let tables = writer.status?.tables;
+        let tables = recordedTables(writer);
         let failure: unknown;
         try {
           tables ??= await unrecordedTables(row, event);
@@ -143,15 +143,15 @@ async function unrecordedTables(
 
 /** Adds the table to the status. Returns all tables that it names then. */
 async function recordTable(
-  { status }: PostgresWriter,
+  writer: PostgresWriter,
   text: string,
   row: WriterRow,
   writeStatus: (status: { readonly tables: string[] }) => Promise<PostgresWriter>,
 ): Promise<readonly string[]> {
-  const { tables = [] } = status ?? {};
+  const tables = recordedTables(writer) ?? [];
   if (tables.includes(text)) return tables;
   const written = await writeStatus({ tables: [...(await row.tablesWithRoom()), text] });
-  return written.status?.tables ?? [];
+  return recordedTables(written) ?? [];
 }
 
 /**
@@ -180,7 +180,7 @@ function isFresh(writer: PostgresWriter, { lastCheck }: WriterMemory, freshMs: n
 
 /** Whether the row is in its table and in no other, according to the status. */
 const isSettled = (writer: PostgresWriter): boolean =>
-  ['RowWritten', 'RowAltered'].includes(currentReady(writer)?.reason ?? '') && writer.status?.tables?.length === 1;
+  ['RowWritten', 'RowAltered'].includes(currentReady(writer)?.reason ?? '') && recordedTables(writer)?.length === 1;
 
 const writtenOutcome = (written: Written, table: string): WriterOutcome =>
   written === 'altered'

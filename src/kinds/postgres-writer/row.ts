@@ -50,6 +50,15 @@ export interface TableFailure {
   readonly error: unknown;
 }
 
+/**
+ * The tables that the status records. Undefined if it records none. What was stored under another CustomResourceDefinition may be anything.
+ */
+export function recordedTables({ status }: PostgresWriter): readonly string[] | undefined {
+  const stored: unknown = status?.tables;
+  const tables = Array.isArray(stored) ? stored.filter((each) => typeof each === 'string') : [];
+  return tables.length > 0 ? tables : undefined;
+}
+
 /** The row of one PostgresWriter, in whichever tables, during one reconcile. */
 export class WriterRow {
   readonly #options: WriterRowOptions;
@@ -96,7 +105,7 @@ export class WriterRow {
    * @throws the error of the first table from which the row cannot be deleted, if there is no room then either.
    */
   async tablesWithRoom(): Promise<readonly string[]> {
-    const { tables = [] } = this.#options.writer.status ?? {};
+    const tables = recordedTables(this.#options.writer) ?? [];
     if (tables.length < limits.tables) return tables;
     const failures = await this.deleteFrom(tables);
     if (failures[0] !== undefined && failures.length >= limits.tables) throw failures[0].error;

@@ -11,7 +11,7 @@ type Terminated = NonNullable<ContainerState['terminated']>;
 
 /**
  * Why a pod does not start, stay up or terminate: `pod shop-db-0: ImagePullBackOff: Back-off pulling image "mongo:1"`. Undefined
- * for a pod that is ready, is starting, has succeeded, or is being deleted and not overdue.
+ * for a pod that is ready, has succeeded, or is starting or being deleted and not overdue.
  *
  * Omits the termination message that a container wrote: it may contain a secret, and more people can read the status of the
  * owner than the pod.
@@ -46,7 +46,7 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
 /**
- * How long until the first of these pods should have ended, in milliseconds, for the requeue of its owner: no event tells that. Undefined
+ * How long until the first of these pods should have started or ended, in milliseconds, for the requeue of its owner: no event tells that. Undefined
  * if none will be overdue.
  *
  * @param nowMs milliseconds since 1970.
@@ -84,21 +84,32 @@ const terminationSlackMs = 60_000;
  */
 const sidecarSlackMs = 60_000;
 
-/** A pod that should end. */
+/**
+ * How long a pod may be `Pending` without a word in its status, in milliseconds. Of a volume that cannot be mounted, or a scheduler that does
+ * not exist, only Events tell.
+ */
+const startSlackMs = 60_000;
+
+/** A pod that should have ended, or started. */
 interface Overdue {
-  /** When it should have ended, in milliseconds since 1970. */
+  /** When it should have, in milliseconds since 1970. */
   readonly afterMs: number;
   readonly problem: string;
 }
 
 function overdueOf({ metadata, spec, status }: Pod): Overdue | undefined {
-  const { deletionTimestamp } = metadata;
+  const { name, namespace = '', creationTimestamp, deletionTimestamp } = metadata;
   if (deletionTimestamp !== undefined) {
     const problem = `still terminating since ${deletionTimestamp}`;
     return { afterMs: Date.parse(deletionTimestamp) + terminationSlackMs, problem };
   }
   // Else the kubelet starts the container again.
-  if (spec?.restartPolicy !== 'Never' || status?.phase !== 'Running') return undefined;
+  if (spec?.restartPolicy !== 'Never') {
+    if (status?.phase !== 'Pending') return undefined;
+    const problem = `not started since ${creationTimestamp} (kubectl --namespace ${namespace} describe pod ${name})`;
+    return { afterMs: Date.parse(creationTimestamp) + startSlackMs, problem };
+  }
+  if (status?.phase !== 'Running') return undefined;
   const containers = status.containerStatuses ?? [];
   const ended = containers.find(({ state }) => state?.terminated !== undefined);
   const running = containers.filter(({ state }) => state?.running !== undefined).map(({ name }) => name);
@@ -116,8 +127,9 @@ function overdueOf({ metadata, spec, status }: Pod): Overdue | undefined {
 function problemOf(pod: Pod, nowMs: number): string | undefined {
   const { metadata, status } = pod;
   const overdue = overdueOf(pod);
-  if (overdue !== undefined && nowMs > overdue.afterMs) return overdue.problem;
-  if (metadata.deletionTimestamp !== undefined) return undefined;
+  const late = overdue !== undefined && nowMs > overdue.afterMs ? overdue.problem : undefined;
+  // What the status says about a pod that has not started says more.
+  if (metadata.deletionTimestamp !== undefined || (late !== undefined && status?.phase !== 'Pending')) return late;
   if (status?.phase === 'Succeeded' || isReady(pod)) return undefined;
   // The pod was evicted, or the kubelet refused it.
   if (status?.phase === 'Failed' && status.reason !== undefined) return withDetail(status.reason, status.message);
@@ -135,7 +147,7 @@ function problemOf(pod: Pod, nowMs: number): string | undefined {
   const isEachReady =
     status?.containerStatuses !== undefined &&
     [...(status.initContainerStatuses ?? []), ...status.containerStatuses].every(({ ready }) => ready);
-  if (status?.phase !== 'Running' || !isEachReady) return undefined;
+  if (status?.phase !== 'Running' || !isEachReady) return late;
   return `its containers are ready, but the pod is not: node ${pod.spec?.nodeName} may be lost (kubectl describe node ${pod.spec?.nodeName}), or a readiness gate is not met`;
 }
 

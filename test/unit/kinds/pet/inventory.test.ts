@@ -70,6 +70,16 @@ describe('comparing the store with the Pets', () => {
     expect(await inventory.compare(all(stored('2', 'before')))).toEqual([]);
   });
 
+  test('goes on after Pets of another shape, which were stored under an older definition', async () => {
+    const withoutSpec = { ...pet('without-spec', '1'), spec: undefined } as unknown as Pet;
+    const { status } = pet('number', '1');
+    const withNumber = { ...pet('number', '1'), status: { ...status, id: 5 } } as unknown as Pet;
+    put(withoutSpec, withNumber, pet('changed', '2'));
+    expect(namesOf(await new Inventory(store).compare(all(stored('1', 'one'), stored('2', 'other'))))).toEqual([
+      'changed',
+    ]);
+  });
+
   test('omits Pets that get their id meanwhile', async () => {
     const inventory = new Inventory(store);
     async function* slowly(): AsyncGenerator<FoundPet> {

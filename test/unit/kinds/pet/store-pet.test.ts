@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { InvalidPetError, isAlike, tripleOf, wantedPet } from '../../../../src/kinds/pet/store-pet.ts';
+import type { Pet } from '../../../../src/kinds/pet/kind.ts';
+import {
+  InvalidPetError,
+  isAlike,
+  recordedId,
+  recordedIntent,
+  tripleOf,
+  wantedPet,
+} from '../../../../src/kinds/pet/store-pet.ts';
 
 const spec = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
 
@@ -58,5 +66,23 @@ describe('the pet that a spec asks for', () => {
     expect(isAlike(pet, { ...pet })).toBe(true);
     expect(isAlike(pet, { ...pet, type: 'cat' })).toBe(false);
     expect(tripleOf({ ...pet, name: 'a","dog' })).not.toBe(tripleOf({ ...pet, name: 'a' }));
+  });
+});
+
+describe('a status of another shape', () => {
+  const petWith = (status: unknown): Pet => ({ status }) as unknown as Pet;
+  const intent = { ...spec, birthday: '2021-04-01', requestId: 'a', since: '2026-01-01T00:00:00Z' };
+
+  test('records nothing', () => {
+    for (const id of [5, null, {}, ['a'], '']) expect(recordedId(petWith({ id }))).toBeUndefined();
+    const others = Object.keys(intent).map((name) => ({ ...intent, [name]: 5 }));
+    for (const other of [5, null, 'x', [], ...others, { ...intent, present: 'x' }, { ...intent, present: [5] }])
+      expect(recordedIntent(petWith({ intent: other }))).toBeUndefined();
+  });
+
+  test('differs from one that was written', () => {
+    expect(recordedId(petWith({ id: 'a' }))).toBe('a');
+    for (const written of [intent, { ...intent, present: ['b'] }])
+      expect(recordedIntent(petWith({ intent: written }))).toEqual(written);
   });
 });

@@ -80,6 +80,27 @@ const exceeded = {
   message: 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2',
 };
 
+test('a pod that does not start is named a minute after its creation, which no event tells', async () => {
+  const set = podSetOf({ spec: { replicas: 1 } });
+  sets.set(set);
+  const startedAtMs = Date.now();
+  pods.replace([
+    podOf(set, 'a', { phase: 'Pending', metadata: { creationTimestamp: new Date(startedAtMs).toISOString() } }),
+  ]);
+  const outcome = reconcile();
+  expect((await reported()).message).toBe('0 of 1 pods are ready');
+  const { delayMs } = (await outcome) as Result & { type: 'requeueAfter' };
+  expect(Date.now() + delayMs).toBeGreaterThan(startedAtMs + 60_000);
+  expect(delayMs).toBeLessThanOrEqual(60_001);
+
+  pods.replace([podOf(set, 'a', { phase: 'Pending', metadata: { resourceVersion: '7' } })]);
+  const later = reconcile();
+  expect((await reported()).message).toBe(
+    `0 of 1 pods are ready; pod a: not started since ${creationTimestamp} (kubectl --namespace default describe pod a)`,
+  );
+  expect(await later).toEqual(done);
+});
+
 describe('missing pods', () => {
   test('are created, one, then two, and reported', async () => {
     const set = podSetOf({ spec: { replicas: 3 } });

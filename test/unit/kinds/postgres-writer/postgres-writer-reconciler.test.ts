@@ -137,6 +137,24 @@ test('a row that may be in as many tables as the status can name is written to n
   expect([tablesWithRow().includes('public.new'), writer.status?.tables?.length]).toEqual([true, 1000]);
 });
 
+describe('tables in the status that are no list of texts', () => {
+  const inStatus = (tables: unknown) => ({ tables }) as unknown as NonNullable<PostgresWriter['status']>;
+
+  test.each(['public.old', 5, null, [], [null, 5], { old: true }])('count as none: %j', async (tables) => {
+    rows.clear();
+    writer = { ...writer, status: inStatus(tables) };
+    await reconcile();
+    expect([tablesWithRow(), ready()?.reason]).toEqual([['public.new'], 'RowWritten']);
+    writer = {
+      ...writer,
+      metadata: { ...writer.metadata, deletionTimestamp: '2026-01-02T00:00:00Z' },
+      status: inStatus(tables),
+    };
+    await reconcile();
+    expect([tablesWithRow(), isFinalizerRemoved]).toEqual([[], true]);
+  });
+});
+
 describe('the statements of other rows wait for a reconcile', () => {
   test('that writes the finalizer or the status', async () => {
     const { finalizers: _, ...metadata } = writer.metadata;

@@ -209,6 +209,33 @@ test('the time until a terminating pod is overdue is that of the first, not coun
   expect(untilOverdueMs([podOf({}), terminatingAt('00:00:00')], nowMs)).toBeUndefined();
 });
 
+describe('a pod that stays Pending without a cause in its status', () => {
+  const status = { phase: 'Pending', containerStatuses: [container({ state: waiting('ContainerCreating') })] };
+  const pod = keepReadFields(podOf(status));
+  const at = (time: string): number => Date.parse(`2026-01-01T${time}Z`);
+
+  test('has not started, and its Events say why; then no event tells', () => {
+    expect(podProblem(pod, at('00:01:00'))).toBeUndefined();
+    expect(untilOverdueMs([pod], at('00:00:20'))).toBe(40_001);
+    expect(podProblem(pod, at('00:01:01'))).toBe(
+      'pod db-0: not started since 2026-01-01T00:00:00Z (kubectl --namespace default describe pod db-0)',
+    );
+  });
+
+  test('is reported until it starts', () => {
+    const started = keepReadFields(podOf(running({ state: { running: {} } })));
+    expect(affectsPodProblem({ type: 'modified', previous: pod, object: started })).toBe(true);
+    expect(podProblem(started, at('00:01:01'))).toBeUndefined();
+  });
+
+  test('is not reported if the status says more, or if a Job watches it', () => {
+    expect(podProblem(podOf(unschedulable), at('00:01:01'))).toContain('FailedScheduling');
+    const { spec } = podOf({});
+    const ofJob = { ...podOf(status), spec: { ...spec!, restartPolicy: 'Never' } };
+    expect(podProblem(ofJob, at('00:01:01'))).toBeUndefined();
+  });
+});
+
 describe('a pod whose container has ended while another runs', () => {
   const nowMs = Date.parse('2026-01-01T00:02:00Z');
   const ended = (exitCode: number, finishedAt?: string) =>
@@ -235,7 +262,9 @@ describe('a pod whose container has ended while another runs', () => {
     const pod = podWith(containers);
     expect(podProblem(pod, nowMs)).toBe(`pod db-0: container echo ${expected}`);
     expect(podProblem(keepReadFields(pod), nowMs)).toBe(`pod db-0: container echo ${expected}`);
-    expect(overdueProblemAmong([podOf(unschedulable), pod], nowMs)).toBe(`pod db-0: container echo ${expected}`);
+    expect(overdueProblemAmong([podOf(running({ state: terminated(1, 'Error') })), pod], nowMs)).toBe(
+      `pod db-0: container echo ${expected}`,
+    );
   });
 
   test('is no problem for a minute, in which a sidecar may end too, also if the clock of the node is behind; then no event tells', () => {
