@@ -196,7 +196,10 @@ export class FaultProxy implements AsyncDisposable {
     const forwarded: ForwardedRequest = { proxied, request, response, due };
     this.#forwarded.add(forwarded);
     response.on('close', () => this.#forwarded.delete(forwarded));
-    this.#forward(forwarded).catch(() => response.destroy());
+    this.#forward(forwarded).catch(() => {
+      response.destroy();
+      this.#observer.response?.(proxied, undefined);
+    });
   }
 
   async #send(request: IncomingMessage, asOf?: string): Promise<ClientRequest> {

@@ -11,7 +11,10 @@ export type Fault =
       /** The value of the Retry-After header. */
       readonly retryAfterSeconds?: number;
     }
-  /** The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. */
+  /**
+   * The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. If it rejects, the
+   * connection ends without a response.
+   */
   | { readonly type: 'delayed'; readonly until: (request: ProxiedRequest) => Promise<unknown> }
   /** A list returns the objects as of an earlier version, until the API server has compacted it. */
   | { readonly type: 'as-of'; readonly resourceVersion: string }

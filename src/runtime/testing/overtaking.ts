@@ -103,15 +103,19 @@ async function edit(client: Client, kind: Kind, key: ObjectKey): Promise<Overtak
 }
 
 async function replace(client: Client, kind: Kind, child: KubeObject): Promise<Overtaking> {
-  const { name, namespace = '', uid } = child.metadata;
+  const { name, namespace = '' } = child.metadata;
   const key = { namespace, name };
   const remove = async (uid: string): Promise<void> => {
     await client.delete(kind, key, { uid, gracePeriodSeconds: 0 });
     const isGone = async (): Promise<boolean> => (await getIfPresent(client, kind, key))?.metadata.uid !== uid;
     await eventually(`${kind.kind} ${name} is gone`, isGone);
   };
-  await remove(uid);
-  const other = await client.create(kind, { ...contentOf(child), metadata: key });
+  const other = await eventually(`${kind.kind} ${name} is replaced`, async () => {
+    // Another client may create the child anew before this one takes the name.
+    const current = await getIfPresent(client, kind, key);
+    if (current !== undefined) await remove(current.metadata.uid);
+    return await client.create(kind, { ...contentOf(child), metadata: key });
+  });
   return {
     type: 'replaced',
     check: async () => {

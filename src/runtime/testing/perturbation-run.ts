@@ -243,7 +243,11 @@ export class Run {
   }
 
   #faultOf(perturbation: Exclude<WritePerturbation, Handover>): Fault {
-    if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
+    if (perturbation === 'overtaken') {
+      const fail = (cause: unknown): void =>
+        this.fail(new Error('an object was not edited or replaced before the write arrived', { cause }));
+      return { type: 'delayed', until: (request) => this.#overtake(request).catch(fail) };
+    }
     if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-response' };
     return { type: 'crash', at: perturbation === 'past' ? 'replied' : perturbation };
   }

@@ -192,6 +192,21 @@ test('does not forward a delayed request that the client has given up', async ()
   expect(server.unclaimed).toBe(0);
 });
 
+test('ends a delayed request without a response if the function of the test has failed, and tells its observer', async () => {
+  const observed: unknown[] = [];
+  await using observing = await FaultProxy.start({
+    upstream: server.connection,
+    observer: { response: (_, response) => observed.push(response) },
+  });
+  observing.inject({ type: 'delayed', until: () => Promise.reject(new Error('failed')) }, { on: isWrite });
+  const through = new Transport(observing.connection, { userAgent: 'test/1' });
+  const creating = new HttpClient(through, 'tester').create(Widget, { metadata: { name: 'a', namespace: 'default' } });
+  await expect(creating).rejects.toThrow();
+  await through.close();
+  expect(observed).toEqual([undefined]);
+  expect(server.unclaimed).toBe(0);
+});
+
 test('lets a list return an earlier version', async () => {
   const past = proxy.inject({ type: 'as-of', resourceVersion: '5' }, { on: isList });
   const list = client.list(Widget, { namespace: 'default', limit: 1 });
