@@ -82,6 +82,7 @@ export const cacheBugs: readonly SeededBug[] = [
     'an object that was replaced is only modified',
     'const replaced = held !== undefined && held.metadata.uid !== object.metadata.uid ? this.#delete(held) : none;',
     'const replaced: readonly Delta<T>[] = none;',
+    ['selected'],
   ),
   ...(
     [
@@ -133,6 +134,6 @@ export const cacheBugs: readonly SeededBug[] = [
     file: `runtime/${file}`,
     find,
     replace,
-    plans: { properties: ['own-writes-model'], explore: ['two-controllers'] },
+    plans: { properties: ['own-writes-model'], explore: ['selected', 'two-controllers'] },
   })),
 ];

@@ -58,6 +58,13 @@ export const runtimeBugs: readonly SeededBug[] = [
     plans: { perturb: ['pet/create'], explore: ['ledger'] },
   },
   {
+    name: 'Runtime: a leader goes on after its Lease has expired',
+    file: 'runtime/leader-election/fence.ts',
+    find: 'return maxElapsedMs(renewedAt) >= this.#renewDeadlineMs;',
+    replace: 'return maxElapsedMs(renewedAt) >= 10 * this.#renewDeadlineMs;',
+    plans: { explore: ['echo-of-two-replicas'] },
+  },
+  {
     name: 'Runtime: a child is deleted without its uid',
     file: 'runtime/controller/owned-children.ts',
     find: '(await client.delete(kind, keyOf(child), { ...options, uid }))',

@@ -81,9 +81,9 @@ const patchPart = ({ client, namespace }: ScenarioWorld, body: object, part = na
   ifPresent(client.patch(ConfigMap, key(namespace, part), { type: 'merge', body }));
 
 /** Somebody puts an object of the child's name in its place. */
-const replacePart = async ({ client, namespace }: ScenarioWorld, part = name) => {
+const replacePart = async ({ client, namespace }: ScenarioWorld, part = name, labels = {}) => {
   await ifPresent(client.delete(ConfigMap, key(namespace, part)));
-  await ifAbsent(client.create(ConfigMap, { metadata: key(namespace, part), data: { foreign: 'yes' } }));
+  await ifAbsent(client.create(ConfigMap, { metadata: { ...key(namespace, part), labels }, data: { foreign: 'yes' } }));
 };
 
 const deletePart = ({ client, namespace }: ScenarioWorld, part = name) =>
@@ -242,6 +242,18 @@ const selected: Scenario = {
       await resize(6)(world);
       await soon(2);
       await resize(26)(world);
+    },
+    'made-again': resize(7),
+    // The response to the controller's apply is the first to show what others have done meanwhile.
+    'edited-meanwhile': async (world) => {
+      await resize(8)(world);
+      await soon(1);
+      await patchPart(world, { data: { foreign: 'yes' } });
+    },
+    'replaced-meanwhile': async (world) => {
+      await resize(9)(world);
+      await soon(1);
+      await replacePart(world, name, { 'part-of': 'widgets' });
     },
     delete: remove,
   },

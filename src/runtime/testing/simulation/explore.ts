@@ -19,7 +19,7 @@ export interface ExploreOptions extends ClusterOptions {
   readonly runs?: number;
   /** How many processes of the operator run: one that has ended is started again. Default 1; more need leader election. */
   readonly replicas?: number;
-  /** How many crashes, broken connections and compactions a schedule may have. Default 2. */
+  /** How many crashes, broken connections, cut-off processes and compactions a schedule may have. Default 2. */
   readonly maxDisturbances?: number;
   /**
    * Whether a controller need not reconcile a change, because a predicate drops it. Default: each change by others than the process itself,
@@ -77,6 +77,9 @@ const maxBackoffMs = 60_000;
 /** An operator at rest sends nothing for this long, apart from renewals of its Lease and of its watches, in milliseconds. */
 const restMs = 5000;
 
+/** For how long a process is cut off, in milliseconds: by default, a Lease expires after 15 seconds. */
+const cutOffMs = 40_000;
+
 /** Of all schedules and their shortening, in milliseconds. */
 const maxMs = 300_000;
 
@@ -84,7 +87,8 @@ const namespace = 'default';
 
 /**
  * Runs a scenario undisturbed, and then under random schedules: requests, responses and events of watches arrive in any order and at any
- * time, timers fire early, connections break, and the operator crashes and starts anew. A schedule fails unless
+ * time, timers fire early, connections break, of several processes one is cut off for a
+ * while, and the operator crashes and starts anew. A schedule fails unless
  *
  * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and generations;
  * - what the scenario's `always` says holds after each change;
@@ -384,7 +388,7 @@ class Exploration {
   }
 
   #disturbancesOf(simulation: DirectedSimulation): readonly SimulationStep[] {
-    const { maxDisturbances = 2 } = this.#options;
+    const { maxDisturbances = 2, replicas = 1 } = this.#options;
     if (this.#learned === undefined || this.#phase !== 'disturbed' || this.#disturbances >= maxDisturbances) return [];
     const count = (run: () => void) => () => {
       this.#disturbances += 1;
@@ -397,6 +401,15 @@ class Exploration {
           run: count(() => simulation.crash(process)),
         },
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
+        // For a process alone, this is an outage: a step may wait for less time.
+        ...(replicas > 1
+          ? [
+              {
+                description: `${process.name} is cut off for ${cutOffMs / 1000} s`,
+                run: count(() => simulation.cutOff(process, cutOffMs)),
+              },
+            ]
+          : []),
       ]),
       { description: 'the API server forgets earlier changes', run: count(() => simulation.compact()) },
       { description: 'watches get bookmarks', run: () => simulation.bookmark() },

@@ -22,6 +22,8 @@ export class SimulatedNetwork {
   readonly #server: SimulatedApiServer;
   /** In the order in which they were sent. */
   readonly #exchanges = new Set<SimulatedExchange>();
+  /** The processes that are cut off, each as often as it is. */
+  readonly #cutOff: string[] = [];
   #requests = 0;
 
   readonly #responded: ResponseListener;
@@ -62,7 +64,8 @@ export class SimulatedNetwork {
    * requests of processes that have ended, so that the next process works meanwhile.
    */
   steps(): readonly SimulationStep[] {
-    const all = [...this.#exchanges].map((exchange) => ({ exchange, step: exchange.next() }));
+    const reachable = [...this.#exchanges].filter(({ process }) => !this.#cutOff.includes(process));
+    const all = reachable.map((exchange) => ({ exchange, step: exchange.next() }));
     const ready = all.filter(
       (each): each is { exchange: SimulatedExchange; step: SimulationStep } => each.step !== undefined,
     );
@@ -77,7 +80,13 @@ export class SimulatedNetwork {
 
   /** Sends a bookmark to each watch that has delivered everything, as the API server does once a minute. */
   bookmark(): void {
-    for (const exchange of this.#exchanges) exchange.bookmark();
+    for (const exchange of this.#exchanges) if (!this.#cutOff.includes(exchange.process)) exchange.bookmark();
+  }
+
+  /** Nothing reaches a process or comes from it for so long: its requests wait, or run into their timeouts. */
+  cutOff(process: string, forMs: number): void {
+    this.#cutOff.push(process);
+    setTimeout(() => this.#cutOff.splice(this.#cutOff.indexOf(process), 1), forMs);
   }
 
   /** Loses all connections of a process: what the server has not processed it never will. */

@@ -90,6 +90,11 @@ export interface Simulation {
   crash(process: SimulatedProcess): void;
   /** Breaks all connections of a process. The server never gets what it has not processed yet. */
   cut(process: SimulatedProcess): void;
+  /**
+   * Cuts a process off from the server for this long, in milliseconds: no request, response or event arrives, and its connections stay open.
+   * What the process has sent arrives afterwards, unless it has given up by then.
+   */
+  cutOff(process: SimulatedProcess, forMs: number): void;
   /** The server forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
   compact(): void;
 }
@@ -205,6 +210,10 @@ export class DirectedSimulation implements Simulation {
 
   cut({ name }: SimulatedProcess): void {
     this.#network.cut(name);
+  }
+
+  cutOff({ name }: SimulatedProcess, forMs: number): void {
+    this.#network.cutOff(name, forMs);
   }
 
   compact(): void {

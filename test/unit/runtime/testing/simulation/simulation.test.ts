@@ -100,6 +100,23 @@ describe('an operator', () => {
     ));
 });
 
+test('a process that is cut off loses its Lease, and another one takes over; what was sent meanwhile arrives later', () =>
+  run(
+    async (simulation) => {
+      const [first] = simulation.processes;
+      const started = await simulation.start();
+      if (first !== undefined) simulation.cutOff(first, 40_000);
+      await greet(simulation);
+      await simulation.advance(5000);
+      expect(simulation.objects(ConfigMap)).toEqual([]);
+      await simulation.advance(20_000);
+      expect([first?.hasEnded, started.isWorking]).toEqual([true, true]);
+      expect(simulation.objects(ConfigMap)).toHaveLength(1);
+      await simulation.advance(20_000);
+    },
+    { leaderElection: { lease: { namespace: 'default', name: 'greeter' } } },
+  ));
+
 test('the job controller gives a Job its pod, and completes the Job with it', () =>
   run(
     async (simulation) => {
