@@ -397,11 +397,12 @@ export class SimulatedApiServer {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata;
     const { gracePeriodSeconds = Number.POSITIVE_INFINITY } = options;
     const isGraceful = strategy.deletionGraceSeconds?.(object, 0) !== undefined;
+    const isOver = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0;
     // Another deletion may only ask for less time.
-    if (isGraceful && deletionTimestamp !== undefined && gracePeriodSeconds >= deletionGracePeriodSeconds)
+    if (isGraceful && deletionTimestamp !== undefined && !isOver && gracePeriodSeconds >= deletionGracePeriodSeconds)
       return object;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
-    const graceSeconds = strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
+    const graceSeconds = isOver ? undefined : strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
     const isRemoved = finalizers.length === 0 && (graceSeconds ?? 0) === 0;
     let marked = object;
     // An object of a kind without graceful deletion is removed as it is.

@@ -133,6 +133,16 @@ test('the job controller gives a Job its pod, and completes the Job with it', ()
     { otherControllers: jobController },
   ));
 
+test('another deletion of a pod whose time is over changes its finalizers', () =>
+  run(async ({ client }) => {
+    const containers = [{ name: 'main', image: 'example.com/main' }];
+    await client.create(Pod, { metadata: key, spec: { nodeName: 'n', terminationGracePeriodSeconds: 0, containers } });
+    await client.delete(Pod, key, { propagationPolicy: 'Foreground' });
+    expect((await client.get(Pod, key)).metadata.finalizers).toEqual(['foregroundDeletion']);
+    await client.delete(Pod, key, { propagationPolicy: 'Orphan' });
+    expect((await client.get(Pod, key)).metadata).toMatchObject({ finalizers: ['orphan'], generation: 2 });
+  }));
+
 describe('a simulation', () => {
   test('takes the same steps in each run of a seed', async () => {
     const storyOf = (seed: number) =>
