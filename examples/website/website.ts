@@ -111,7 +111,7 @@ export const websites = defineController(Website, {
   refersTo: [{ kind: WebsiteClass, keys: (website) => [website.spec.class] }],
   reasons: {
     Serving: { ready: 'True', event: 'Normal', meaning: 'All web servers are ready.' },
-    Starting: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'Some web servers are not ready.' },
+    Starting: { ready: 'False', event: 'Normal', meaning: 'Some web servers are not ready.' },
     ClassMissing: { ready: 'False', event: 'Warning', meaning: 'There is no WebsiteClass of this name.' },
     DnsFailed: { ready: 'False', event: 'Warning', meaning: 'The DNS service does not do what it is asked. Retried.' },
   },

@@ -30,8 +30,6 @@ it('every metric of the runtime and of the outside is in a dashboard, or is told
     'workqueue_unfinished_work_seconds',
     // Only after a fault.
     'informer_watches_replaced_total',
-    // Each key waits a second at most.
-    'controller_debounced_keys',
   ]);
 });
 

@@ -128,7 +128,7 @@ describe('the metrics of docs/operations.md', () => {
     collectDefaultMetrics({ register: everything });
     const known = everything.getMetricsAsArray().map(({ name }) => name);
     const prefixes =
-      'controller_(?:runtime|event|stuck|debounced)|workqueue|rest_client|process|nodejs|informer|reflector|leader_election|grpc_client|echoperator_(?:outside|postgres)';
+      'controller_(?:runtime|event|stuck)|workqueue|rest_client|process|nodejs|informer|reflector|leader_election|grpc_client|echoperator_(?:outside|postgres)';
     const mentioned = pages.flatMap((path) =>
       [...read(path).matchAll(new RegExp(`\\b(?:${prefixes})_\\w+`, 'g'))].map(([name]) =>
         name.replace(/_(?:bucket|sum|count)$/, ''),

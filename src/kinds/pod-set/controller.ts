@@ -1,7 +1,7 @@
 /** PodSet: keeps a number of identical pods running. */
 
 import { isRefusal } from '../../runtime/client/index.ts';
-import type { Context } from '../../runtime/controller/index.ts';
+import { type Context, currentReady } from '../../runtime/controller/index.ts';
 import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
 import { limits } from '../shared/limits.ts';
@@ -18,7 +18,7 @@ import {
   selectorOf,
   templateHash,
 } from './pod.ts';
-import { blockedReason, type Failure, newScalingState, Scaling } from './scaling.ts';
+import { blockedReason, type Failure, newScalingState, Scaling, type ScalingState } from './scaling.ts';
 
 /** The reasons of `Ready` of a PodSet, beside the standard ones. */
 export const podSetReasons = {
@@ -27,15 +27,13 @@ export const podSetReasons = {
     event: 'Normal',
     meaning: 'The desired number of pods is ready and of the current template.',
   },
-  // Progress: until all pods are as desired, the next one that starts, becomes ready or ends changes the status again.
   PodsNotReady: {
     ready: 'False',
     event: 'Normal',
-    isProgress: true,
     meaning: 'Some pods are not ready. The message says why a pod does not start.',
   },
-  RollingOut: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'Some pods are of an earlier template.' },
-  ScalingDown: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'There are more pods than desired.' },
+  RollingOut: { ready: 'False', event: 'Normal', meaning: 'Some pods are of an earlier template.' },
+  ScalingDown: { ready: 'False', event: 'Normal', meaning: 'There are more pods than desired.' },
   PodsEndEarly: {
     ready: 'False',
     event: 'Warning',
@@ -95,8 +93,6 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
             : [],
       },
     ],
-    // Each pod that starts, becomes ready or ends changes the counts: a roll would write the status twice per pod.
-    statusDebounceMs: 1000,
     observe: (set, { owned }) => ({
       status: statusOf(
         set,
@@ -120,7 +116,8 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
       }
       failures.push(...scaling.failures);
       const { active, pause, isIncomplete } = scaling;
-      return {
+      const { memory } = context;
+      const outcome: PodSetOutcome = {
         ...(blockedReason(failures, pause) ?? readinessOf(set, active)),
         status: statusOf(set, active),
         // The pods that this reconcile has created do not enqueue the key.
@@ -128,8 +125,30 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
         // The status reports only refusals, so another error is returned first: it is logged.
         error: (failures.find(({ error }) => !isRefusal(error)) ?? failures[0])?.error,
       };
+      const waitMs = progressWaitMs(set, outcome, memory);
+      if (waitMs > 0) return { requeueAfterMs: Math.min(waitMs, outcome.requeueAfterMs ?? waitMs) };
+      memory.reportedAtMs = performance.now();
+      return outcome;
     },
   });
+
+/** How often a status that only tells about progress is written, in milliseconds: a roll would write it twice for each pod. */
+const progressEveryMs = 1000;
+
+/** Until all pods are as desired, the next one that starts, becomes ready or ends changes the status again. */
+const progressReasons: readonly string[] = [
+  'PodsNotReady',
+  'RollingOut',
+  'ScalingDown',
+] satisfies (keyof typeof podSetReasons)[];
+
+/** How long the status may wait, in milliseconds: 0 unless it only tells about progress, as the one that was written a moment ago. */
+function progressWaitMs(set: PodSet, { reason, error }: PodSetOutcome, { reportedAtMs }: ScalingState): number {
+  const isProgress = [reason, currentReady(set)?.reason ?? ''].every((each) => progressReasons.includes(each));
+  return isProgress && error === undefined && reportedAtMs !== undefined
+    ? reportedAtMs + progressEveryMs - performance.now()
+    : 0;
+}
 
 const appKey = ({ metadata }: { readonly metadata: { readonly namespace?: string } }, app = ''): string =>
   `${metadata.namespace ?? ''}/${app}`;

@@ -32,6 +32,8 @@ export interface ScalingState {
   failedDeletions: ReadonlySet<string>;
   /** The youngest pod that ended early, and when, on the clock of `performance.now`. */
   lastEarlyEnd?: { readonly uid: string; readonly atMs: number } | undefined;
+  /** When a reconcile last reported, on the clock of `performance.now`. */
+  reportedAtMs?: number;
 }
 
 /** The state before the first reconcile. */

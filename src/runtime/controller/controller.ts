@@ -27,7 +27,6 @@ import { ReconcileRequests } from './reconcile-requests.ts';
 import { isTerminal, type Result } from './result.ts';
 import type { Modified } from './sent-fields.ts';
 import { type KeySource, runSource } from './source.ts';
-import { debounce, type StatusDebounce, StatusDebouncer } from './status-debounce.ts';
 import { type ReconcileTimer, TimeLimit } from './time-limit.ts';
 import { type Enqueue, type EnqueueOptions, enqueueOptionsOf, type InformerSource, type Watch } from './watch.ts';
 
@@ -48,8 +47,6 @@ export interface ReconcileContext {
   readonly log: Logger;
   /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
   readonly priorFailures?: FailedReconciles | undefined;
-  /** Asks whether a status write may wait. Present if the controller has `statusDebounceMs`; the `OutcomeReporter` uses it. */
-  readonly statusDebounce?: StatusDebounce | undefined;
 }
 
 /** The reconciles of a key that have failed in a row. */
@@ -118,11 +115,6 @@ export interface ControllerOptions<T extends KubeObject> {
    * poll something outside the cluster, prefer `requeueAfter`. Default: never.
    */
   readonly resyncEveryMs?: number;
-  /**
-   * For how long the write of a status that only informs may wait, in milliseconds and also under load, so that several changes become
-   * one write: see `Reason.isProgress`. Default: such a status is written at once.
-   */
-  readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
 }
@@ -144,7 +136,7 @@ export interface ControllerEnvironment {
   /** Returns the informer of this version of a kind, if there is one, whoever holds it. */
   readonly informerOf: (kind: Kind) => AnyInformer | undefined;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'debounced'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
@@ -179,7 +171,6 @@ export class Controller<T extends KubeObject> {
   /** Reconciles that go on after their time limit, without a worker. */
   readonly #overrunning = new Set<Promise<void>>();
   readonly #queue: WorkQueue;
-  readonly #debouncer: StatusDebouncer | undefined;
   readonly #informer: Informer<T>;
   readonly #informerOf: ControllerEnvironment['informerOf'];
   readonly #overwrites = new Overwrites();
@@ -197,7 +188,6 @@ export class Controller<T extends KubeObject> {
   /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
-    const statusDebounceMs = requireTimerMs('statusDebounceMs', options.statusDebounceMs);
     if (!(Number.isInteger(workers) && workers >= 1))
       throw new RangeError(`workers must be an integer of at least 1, is ${workers}`);
     this.name = name;
@@ -212,11 +202,6 @@ export class Controller<T extends KubeObject> {
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
-    if (statusDebounceMs !== undefined) {
-      const debouncer = new StatusDebouncer(statusDebounceMs, (...added) => this.#queue.add(...added));
-      environment.metrics.debounced(name, () => debouncer.size);
-      this.#debouncer = debouncer;
-    }
     this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;
     this.#observer = environment.observer?.controller({
@@ -270,7 +255,6 @@ export class Controller<T extends KubeObject> {
   drain(): void {
     this.#stopSources.abort();
     this.#queue.close();
-    this.#debouncer?.close();
   }
 
   /** All or nothing: on error, detaches every handler. */
@@ -292,7 +276,6 @@ export class Controller<T extends KubeObject> {
       // Before the predicate, which may compare whole objects.
       if (this.#isWriter(key, writer)) return;
       if (passes(predicate, delta)) {
-        if (delta.type === 'added') this.#debouncer?.added(key);
         this.#add(key, enqueueOptionsOf(delta, origin, writer), causes?.of(delta, origin));
       } else if (causes !== undefined && changesMoreThanStatus(delta)) {
         this.#observer?.filtered(key, causes.of(delta, origin));
@@ -370,7 +353,6 @@ export class Controller<T extends KubeObject> {
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
       const queued = this.#queue.processing(key);
-      this.#debouncer?.dequeued(key);
       const timer = this.#limit?.start();
       const reconciling = this.#reconcileOne(key, queued, timer, signal).then((requests) => {
         // A request of a reconcile that has failed may still take effect: the next one must see that.
@@ -403,7 +385,6 @@ export class Controller<T extends KubeObject> {
   ): Promise<ReconcileRequests> {
     const log = new LazyLog(this.#log, key);
     const signal = timer?.signal ?? runSignal;
-    const statusDebounce = this.#debouncer?.start(key);
     const startedAtMs = performance.now();
     this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
@@ -418,16 +399,15 @@ export class Controller<T extends KubeObject> {
       trace,
     });
     const { client } = requests;
-    const context = { client, signal, log, priorFailures, statusDebounce };
+    const context = { client, signal, log, priorFailures };
     const conclusion = await conclusionOf(parseKey(key), this.#reconcile, context, timer);
     const { label, failure } = this.#finish(key, conclusion, log);
     timer?.stop();
-    statusDebounce?.end({ isRetried: label === 'error' && failure !== 'terminal' });
     const endedAtMs = performance.now();
     this.#metrics.finished(label, (endedAtMs - startedAtMs) / 1000, failure);
     if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
     const error = 'error' in conclusion ? conclusion.error : undefined;
-    trace?.ended(label, failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
+    trace?.ended(label, failure, error, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     return requests;
   }
 
@@ -443,24 +423,12 @@ export class Controller<T extends KubeObject> {
     const { namespaces, store } = this.#informer;
     const id = keyString(key);
     const object = store.get(key);
-    const queued = this.#queue.stateOf(id);
-    const debouncedMs = this.#debouncer?.dueAtMs(id) ?? Number.POSITIVE_INFINITY;
     return {
-      ...queued,
-      ...(debouncedMs < (queued.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
+      ...this.#queue.stateOf(id),
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && !passes(predicate, { type: 'added', object }),
     };
-  }
-
-  /** When the key's retry, its requeue or its status write that waits is due, by `performance.now`. */
-  #nextAtMs(key: string): number | undefined {
-    const dueAtMs = this.#queue.dueAtMs(key);
-    const debouncedMs = this.#debouncer?.dueAtMs(key);
-    return dueAtMs === undefined || debouncedMs === undefined
-      ? (dueAtMs ?? debouncedMs)
-      : Math.min(dueAtMs, debouncedMs);
   }
 
   #unfinished(): readonly UnfinishedKey[] {

@@ -290,11 +290,10 @@ function informerOptions(
 }
 
 /** The limits that are set. */
-const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, statusDebounceMs, retries }: ControllerSettings) => ({
+const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, retries }: ControllerSettings) => ({
   ...(workers !== undefined && { workers }),
   ...(resyncEveryMs !== undefined && { resyncEveryMs }),
   ...(reconcileTimeoutMs !== undefined && { reconcileTimeoutMs }),
-  ...(statusDebounceMs !== undefined && { statusDebounceMs }),
   ...(retries !== undefined && { retries }),
 });
 

@@ -78,8 +78,6 @@ export interface ControllerSettings {
   readonly resyncEveryMs?: number;
   /** How long a reconcile may take, in milliseconds. See `ControllerOptions`. Default 300,000. */
   readonly reconcileTimeoutMs?: number;
-  /** See `ControllerOptions`. Default: a status is written at once. */
-  readonly statusDebounceMs?: number;
   /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
 }

@@ -69,7 +69,6 @@ export { allow } from './permissions.ts';
 export { type Ending, ReconcileEnd } from './reconcile-end.ts';
 export type { KeySource } from './source.ts';
 export { nameTakenOutcome, refusedOutcome, replacingOutcome } from './standard-outcomes.ts';
-export type { StatusDebounce } from './status-debounce.ts';
 export type {
   Enqueue,
   EnqueueOptions,

@@ -37,12 +37,6 @@ export interface Reason {
    * {@link OutcomeReporter.recordChild} then reports a child as created, not as created again. Default false.
    */
   readonly blocksCreation?: boolean;
-  /**
-   * Whether a status under this reason only tells about progress, so that its write may wait for the controller's `statusDebounceMs`. A change
-   * of the status of `Ready` and an outcome with an `error` are written at once. Never set it for a final state, or for a status that a
-   * later reconcile relies on. Default false.
-   */
-  readonly isProgress?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
@@ -190,7 +184,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
 }
 
 /** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `priorFailures` it does not report failures in a row. */
-export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorFailures' | 'statusDebounce'> &
+export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorFailures'> &
   Partial<Pick<ReconcileContext, 'signal'>> & {
     /** Called with the object as a status write has left it. */
     written?(object: ReportingObject): void;
@@ -200,8 +194,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - An outcome is written with at most one patch, and with none if nothing differs, or if its write is put off to a later reconcile
- *   ({@link Reason.isProgress}). A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
+ * - An outcome is written with at most one patch, and with none if nothing differs. A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
  *   Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
@@ -377,9 +370,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const own = outcome.event === undefined ? [] : [outcome.event];
     const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
     try {
-      // The cached reason stays as it is while the write waits, so the reconcile that writes records the Event for a changed reason.
-      const isPutOff = this.#mayWait(object, outcome, status, context);
-      const written = isPutOff ? undefined : await patchStatusIfPresent(context.client, kind, object, status);
+      const written = await patchStatusIfPresent(context.client, kind, object, status);
       if (written !== undefined) {
         this.#unanswered.forget(object);
         this.#warnOfDifference(written, status, context);
@@ -469,21 +460,6 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
 
   #isReported(error: unknown): boolean {
     return typeof error === 'object' && error !== null && this.#reported.has(error);
-  }
-
-  /** Whether the status differs, and its write is put off to a later reconcile. */
-  #mayWait(
-    object: T,
-    { reason, error }: AnyOutcome<R, T>,
-    status: DesiredStatus<NonNullable<T['status']>>,
-    { statusDebounce }: ReportingContext,
-  ): boolean {
-    const { isProgress = false, ready: desiredReady } = this.#reasons[reason];
-    if (!isProgress || error !== undefined || statusDebounce === undefined) return false;
-    const ready = findCondition(object.status?.conditions, 'Ready');
-    if (ready !== undefined && ready.status !== desiredReady) return false;
-    if (statusPatch<NonNullable<T['status']>>(object.status, status) === undefined) return false;
-    return statusDebounce.mayWait(ready === undefined || ready.observedGeneration !== object.metadata.generation);
   }
 
   #shouldRecordEvent(object: T, { reason, message }: AnyOutcome<R, T>): boolean {

@@ -226,7 +226,6 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
 }
 
 function describeTimer({ dueCause, failures }: ControllerKeyState): string {
-  if (dueCause?.type === 'debounce') return 'a status write that was put off';
   if (dueCause?.type === 'overwrite') return 'the correction of what another client overwrites again and again';
   if (dueCause?.type !== 'retry') return 'its requeue';
   return failures > 0 ? `retry ${failures}` : 'the retry of an earlier failure';
@@ -304,8 +303,6 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       return 'a change of another client that may have been missed';
     case 'takeover':
       return 'this replica began to lead';
-    case 'debounce':
-      return 'a status write that was put off';
     case 'overwrite':
       return 'another client overwrites what it writes';
     default:

@@ -84,7 +84,6 @@ export class Metrics {
   readonly #watchesReplaced: Readings<'resource'>;
   readonly #eventSeconds: ScrapedHistogram<'controller'>;
   readonly #stuck: Readings<'controller'>;
-  readonly #debouncedKeys: Readings<'controller'>;
   readonly #eventAge: Readings<'resource'>;
   readonly #cachedObjects: Readings<'resource'>;
   readonly #unreadableObjects: Readings<'resource'>;
@@ -198,11 +197,6 @@ export class Metrics {
       help: 'Reconciles that have run for more than a minute',
       labels: controller,
     });
-    this.#debouncedKeys = scrapedGauge(registry, {
-      name: 'controller_debounced_keys',
-      help: 'Keys whose status write waits, so that several changes become one',
-      labels: controller,
-    });
     this.#eventAge = scrapedGauge(registry, {
       name: 'informer_last_event_age_seconds',
       help: 'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. Normally a minute at most, ten for a kind that nobody has written since the API server started',
@@ -267,7 +261,6 @@ export class Metrics {
       this.#unfinishedSeconds,
       this.#longestSeconds,
       this.#stuck,
-      this.#debouncedKeys,
     ];
   }
 
@@ -340,11 +333,6 @@ export class Metrics {
         workTimes.observe((performance.now() - startedMs) / 1000);
       },
     };
-  }
-
-  /** Adds the keys of a controller whose status write waits. @param read is called at each scrape. */
-  debounced(controller: string, read: () => number): void {
-    this.#debouncedKeys.add({ controller }, read);
   }
 
   /**

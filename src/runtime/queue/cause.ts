@@ -13,12 +13,12 @@ export interface DeltaCause {
 }
 
 /**
- * A reason without details. `takeover`: this process began to lead with filled caches. `debounce`: the write of a status was put off.
+ * A reason without details. `takeover`: this process began to lead with filled caches.
  * `missed`: a change of another client may have enqueued nobody. `overwrite`: another client overwrites what the key writes, and its
  * correction waits.
  */
 export interface PlainCause {
-  readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'missed' | 'takeover' | 'debounce' | 'overwrite';
+  readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'missed' | 'takeover' | 'overwrite';
 }
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */

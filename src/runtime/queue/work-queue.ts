@@ -101,7 +101,7 @@ export interface KeyState {
   readonly isProcessing: boolean;
   /** When the key is enqueued without a change. */
   readonly dueAtMs: number | undefined;
-  /** What is due then: a `retry`, a `requeue`, or a `debounce`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
   readonly dueCause: Cause | undefined;
   /** How many times it has failed in a row. */
   readonly failures: number;

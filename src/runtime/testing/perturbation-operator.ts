@@ -103,13 +103,11 @@ export class RunningOperator {
     this.#failure = undefined;
   }
 
-  /** Whether no key is queued or being reconciled, no status write waits, and all Events are written. */
+  /** Whether no key is queued or being reconciled, and all Events are written. */
   async isIdle(): Promise<boolean> {
     if (this.#operator.events.waiting > 0) return false;
     const sums = await Promise.all(
-      ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'].map((name) =>
-        this.#sum(name),
-      ),
+      ['workqueue_depth', 'controller_runtime_active_workers'].map((name) => this.#sum(name)),
     );
     return sums.every((sum) => sum === 0);
   }

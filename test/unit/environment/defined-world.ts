@@ -13,7 +13,6 @@ import {
   type Kind,
   type KubeObject,
   type ObjectKey,
-  type ReconcileContext,
   type Result,
 } from '../../../src/runtime/index.ts';
 import { versionedResource } from '../../../src/runtime/kind/index.ts';
@@ -119,8 +118,8 @@ export class BareWorld {
   }
 
   /** Begins to reconcile; a failure is its outcome. */
-  reconcile(key: ObjectKey, more: Pick<ReconcileContext, 'statusDebounce'> = {}): Promise<Result | unknown> {
-    return this.world.reconcile(this.#bare, key, more);
+  reconcile(key: ObjectKey): Promise<Result | unknown> {
+    return this.world.reconcile(this.#bare, key);
   }
 
   keysOfChangedChild<C extends KubeObject>(kind: Kind<C>, delta: Delta<C>): readonly ObjectKey[] {

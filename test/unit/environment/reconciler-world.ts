@@ -53,11 +53,10 @@ export class ReconcilerWorld {
   reconcile(
     reconciler: { reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> },
     key: ObjectKey,
-    more: Pick<ReconcileContext, 'statusDebounce'> = {},
   ): Promise<Result | unknown> {
     const { client, log } = this;
     const { signal } = new AbortController();
-    return reconciler.reconcile(key, { client, signal, log, ...more }).catch((error: unknown) => error);
+    return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
   }
 
   /** The status that is written next to this path, which is accepted. */

@@ -14,8 +14,8 @@ const currentProcess = new AsyncLocalStorage<string>();
 /** Whether the running code belongs to a simulated process. */
 export const isInProcess = (): boolean => currentProcess.getStore() !== undefined;
 
-/** The gauges that are 0 when an operator rests: nothing is queued or running, and no status write waits. */
-const restGauges = ['workqueue_depth', 'controller_runtime_active_workers', 'controller_debounced_keys'];
+/** The gauges that are 0 when an operator rests: nothing is queued or running. */
+const restGauges = ['workqueue_depth', 'controller_runtime_active_workers'];
 
 /** Options of a {@link RunningProcess}. */
 export interface ProcessOptions {
@@ -84,7 +84,7 @@ export class RunningProcess {
     return this.#state === 'ended';
   }
 
-  /** Whether nothing is queued or running, and no status write waits. What it does after a pause does not count. */
+  /** Whether nothing is queued or running. What it does after a pause does not count. */
   async isAtRest(): Promise<boolean> {
     const { elector } = this.operator;
     if (this.hasEnded || elector?.isLeading === false) return true;

@@ -40,7 +40,6 @@ afterEach(() => bare.close());
 const reconcile = (): Promise<Result | unknown> => bare.reconcile(key);
 
 /** Begins to reconcile while every status that only tells about progress waits. */
-const reconcileDebounced = () => bare.reconcile(key, { statusDebounce: { mayWait: () => true } });
 
 /** A status of generation 1 whose `Ready` has this reason. */
 function statusWith(reason: string, status: 'True' | 'False' = 'False'): NonNullable<PodSet['status']> {
@@ -659,10 +658,10 @@ describe('pods that have ended', () => {
     await outcome;
   });
 
-  test('early are reported at once, also with a debounce', async () => {
+  test('early are reported', async () => {
     sets.set(podSetOf({ status: statusWith('PodsNotReady') }));
     pods.replace([ended('a', nowMinute() - 5), ended('b', nowMinute())]);
-    const outcome = reconcileDebounced();
+    const outcome = reconcile();
     expect((await reported()).reason).toBe('PodsEndEarly');
     await outcome;
   });
@@ -804,64 +803,64 @@ describe('a pod that does not start', () => {
   });
 });
 
-describe('a status that may wait', () => {
+describe('a status that only tells about progress', () => {
   const setWith = (replicas: number, status: NonNullable<PodSet['status']>) =>
     podSetOf({ spec: { replicas, ...images('two') }, status });
-  const older = podSetOf({ spec: { replicas: 2, ...images('one') } });
 
-  test('waits while pods are not ready', async () => {
-    const set = setWith(2, statusWith('PodsNotReady'));
+  /** Two of three pods are of an earlier template, and this was reported a moment ago. */
+  async function reportedProgress(): Promise<PodSet> {
+    const set = setWith(3, statusWith('RollingOut'));
+    const older = podSetOf({ spec: { replicas: 3, ...images('one') } });
     sets.set(set);
-    pods.replace([podOf(set, 'a'), podOf(set, 'b', { ready: false })]);
-    expect(await reconcileDebounced()).toEqual(done);
-    expect(server.unclaimed).toBe(0);
-  });
+    pods.replace([podOf(older, 'a'), podOf(older, 'b'), podOf(set, 'c', { ready: false })]);
+    const first = reconcile();
+    expect((await reported()).reason).toBe('RollingOut');
+    expect(await first).toEqual(done);
+    return set;
+  }
 
-  test('waits while pods are of an earlier template', async () => {
-    const set = setWith(2, statusWith('RollingOut'));
-    sets.set(set);
-    pods.replace([podOf(older, 'a'), podOf(set, 'b', { ready: false })]);
-    expect(await reconcileDebounced()).toEqual(done);
-    expect(server.unclaimed).toBe(0);
-  });
-
-  test('waits while there are too many pods', async () => {
-    const set = setWith(1, statusWith('PodsNotReady'));
-    sets.set(set);
-    const own = Array.from({ length: 502 }, (_, index) => podOf(set, `pod-${index}`));
-    pods.replace(own);
-    const outcome = reconcileDebounced();
-    for (let deleted = 0; deleted < 500; deleted += 1) {
-      const request = await server.next({ method: 'DELETE' });
-      request.json(200, leaving(podOf(set, request.path.split('/').at(-1) ?? '')));
+  test('waits at most a second for the next one', async () => {
+    const set = await reportedProgress();
+    pods.replace([podOf(set, 'c', { ready: false, metadata: { resourceVersion: '7' } })]);
+    const outcome = reconcile();
+    for (let made = 0; made < 2; made += 1) {
+      await isCurrent(set);
+      await makes(set);
     }
-    expect(await outcome).toEqual(done);
+    const { delayMs } = (await outcome) as Result & { type: 'requeueAfter' };
+    expect(delayMs).toBeGreaterThan(0);
+    expect(delayMs).toBeLessThanOrEqual(1000);
     expect(server.unclaimed).toBe(0);
   });
 
   test('is written at once when all pods are ready', async () => {
-    const set = setWith(2, statusWith('PodsNotReady'));
-    sets.set(set);
-    pods.replace([podOf(set, 'a'), podOf(set, 'b')]);
-    const outcome = reconcileDebounced();
+    const set = await reportedProgress();
+    pods.replace(['c', 'd', 'e'].map((name) => podOf(set, name, { metadata: { resourceVersion: '7' } })));
+    const outcome = reconcile();
     expect((await reported()).reason).toBe('PodsReady');
     expect(await outcome).toEqual(done);
   });
 
-  test('is written at once when others replaced the pods of a ready PodSet', async () => {
-    const set = setWith(1, { ...statusWith('PodsReady', 'True'), podNames: ['a'] });
-    sets.set(set);
-    pods.replace([podOf(set, 'b')]);
-    const outcome = reconcileDebounced();
-    expect((await reported()).status.podNames).toEqual(['b']);
+  test('is written at once when a pod of a ready PodSet is no longer ready', async () => {
+    const set = await reportedProgress();
+    sets.set({ ...set, metadata: { ...set.metadata, resourceVersion: '8' }, status: statusWith('PodsReady', 'True') });
+    pods.replace(['c', 'd', 'e'].map((name) => podOf(set, name, { ready: false, metadata: { resourceVersion: '7' } })));
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('PodsNotReady');
     expect(await outcome).toEqual(done);
   });
 
-  test('is written at once when a pod of a ready PodSet is no longer ready', async () => {
-    const set = setWith(1, statusWith('PodsReady', 'True'));
-    sets.set(set);
-    pods.replace([podOf(set, 'a', { ready: false })]);
-    const outcome = reconcileDebounced();
+  test('is written at once of another generation', async () => {
+    const set = await reportedProgress();
+    const { generation } = set.metadata;
+    const changed = { ...set, metadata: { ...set.metadata, resourceVersion: '8', generation: generation + 1 } };
+    sets.set(changed);
+    pods.replace([podOf(set, 'c', { metadata: { resourceVersion: '7' } })]);
+    const outcome = reconcile();
+    for (let made = 0; made < 2; made += 1) {
+      await isCurrent(changed);
+      await makes(set);
+    }
     expect((await reported()).reason).toBe('PodsNotReady');
     expect(await outcome).toEqual(done);
   });

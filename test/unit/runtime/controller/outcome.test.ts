@@ -33,8 +33,8 @@ type Reporting = ObjectOf<typeof Reporting>;
 
 const reasons = defineReasons({
   Painted: { ready: 'True', event: 'Normal', meaning: 'The widget is painted.' },
-  Drying: { ready: 'False', event: 'Normal', isProgress: true, meaning: 'The paint is drying.' },
-  Shining: { ready: 'True', event: 'Normal', isProgress: true, meaning: 'The paint begins to shine.' },
+  Drying: { ready: 'False', event: 'Normal', meaning: 'The paint is drying.' },
+  Shining: { ready: 'True', event: 'Normal', meaning: 'The paint begins to shine.' },
   Refused: { ready: 'False', event: 'Warning', blocksCreation: true, meaning: 'The API server refuses the paint.' },
   InvalidColor: { ready: 'False', event: 'Warning', recordsMessageChanges: true, meaning: 'There is no such color.' },
 });
@@ -109,94 +109,6 @@ async function written(): Promise<unknown> {
 }
 
 const refusal = (message: string) => new ApiError('POST /paints', 403, { reason: 'Forbidden', message });
-
-describe('a status that only tells about progress', () => {
-  const drying = { reason: 'Drying', message: 'an hour' } as const;
-  const before = widget({ observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] });
-  const asked: boolean[] = [];
-  const reportWith = (isAllowed: boolean, object: Reporting, outcome: WidgetOutcome): Promise<Result> => {
-    asked.length = 0;
-    const mayWait = (isFirst: boolean) => {
-      asked.push(isFirst);
-      return isAllowed;
-    };
-    return reporter().report(object, outcome, { ...context(), statusDebounce: { mayWait } });
-  };
-  /** Fails unless the outcome is written although every write may wait. */
-  const isWrittenAtOnce = async (object: Reporting, outcome: WidgetOutcome): Promise<void> => {
-    const result = reportWith(true, object, outcome).catch((error: unknown) => error);
-    await written();
-    await result;
-  };
-
-  test('is left to a later reconcile if it may wait, without an Event', async () => {
-    expect(await reportWith(true, before, drying)).toEqual(done);
-    expect(asked).toEqual([false]);
-    expect(server.unclaimed).toBe(0);
-    expect(notices).toEqual([]);
-  });
-
-  test('has its Events once: for what the reconcile did at once, for the reason with the write', async () => {
-    const refused = widget({ observedGeneration: 2, conditions: [condition('Refused', { observedGeneration: 2 })] });
-    const event = { type: 'Normal', reason: 'PartAdded', note: 'added a part' } as const;
-    await reportWith(true, refused, { ...drying, event });
-    expect(notices).toEqual(['Normal PartAdded: added a part']);
-    const result = reportWith(false, refused, drying);
-    await written();
-    await result;
-    expect(notices).toEqual(['Normal PartAdded: added a part', 'Normal Drying: an hour']);
-    await reportWith(false, before, { ...drying, message: 'wait' });
-    expect(notices).toHaveLength(2);
-  });
-
-  test('keeps the requeue of the outcome', async () => {
-    expect(await reportWith(true, before, { ...drying, requeueAfterMs: 5000 })).toEqual(requeueAfter(5000));
-  });
-
-  test('is the first of its generation without a status, and with one of an older generation', async () => {
-    await reportWith(true, widget(), drying);
-    expect(asked).toEqual([true]);
-    await reportWith(true, widget({ conditions: [condition('Drying', { observedGeneration: 1 })] }), drying);
-    expect(asked).toEqual([true]);
-  });
-
-  test('is written with the observed generation if it may not wait', async () => {
-    const result = reportWith(false, before, drying);
-    expect(await written()).toMatchObject({ conditions: [{ message: 'an hour', observedGeneration: 2 }] });
-    expect(await result).toEqual(done);
-  });
-
-  test('fails the reconcile if its write fails', async () => {
-    const result = reportWith(false, before, drying);
-    (await server.next({ method: 'PATCH' })).json(500, { kind: 'Status', code: 500 });
-    await expect(result).rejects.toThrow(ApiError);
-  });
-
-  test('does not wait if nothing differs', async () => {
-    await reportWith(true, before, { reason: 'Drying', message: 'wait' });
-    expect(asked).toEqual([]);
-  });
-
-  test.each<[string, Reporting, WidgetOutcome]>([
-    ['its reason is another', before, { reason: 'Refused', message: 'an hour' }],
-    ['the status of Ready changes', before, { reason: 'Shining', message: 'red' }],
-    [
-      'the status of Ready changes with the generation',
-      widget({ conditions: [condition('Painted', { status: 'True' })] }),
-      drying,
-    ],
-    ['the reconcile has failed', before, { ...drying, error: refusal('no paint') }],
-  ])('is written at once if %s', async (_, object, outcome) => {
-    await isWrittenAtOnce(object, outcome);
-    expect(asked).toEqual([]);
-  });
-
-  test('is written at once by a controller without a debounce', async () => {
-    const result = report(before, drying);
-    await written();
-    expect(await result).toEqual(done);
-  });
-});
 
 describe('a reason', () => {
   test.each(['not camel', 'lowerCase', 'With-Dash', ''])('named %j is invalid', (name) => {

@@ -529,8 +529,6 @@ describe('an explanation', () => {
     [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
     [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
     [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],
-    [{ waitingSinceMs: -1000, cause: { type: 'debounce' } }, 'queued for 1.0 s: a status write that was put off'],
-    [{ dueAtMs: -1, dueCause: { type: 'debounce' } }, 'waits for a status write that was put off, in 0 ms'],
     [{ isFiltered: true }, 'the predicate generationChanged drops it; waits for a change'],
     [{ dueAtMs: -1, dueCause: { type: 'retry' }, failures: 4 }, 'waits for retry 4, in 0 ms'],
     [{ dueAtMs: -1, dueCause: { type: 'retry' } }, 'waits for the retry of an earlier failure, in 0 ms'],

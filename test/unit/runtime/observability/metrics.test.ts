@@ -43,7 +43,6 @@ const ofControllerRuntime = [
 
 const eventBuckets = '0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 +Inf';
 const ours = [
-  ['controller_debounced_keys', 'gauge', 'controller'],
   ['controller_event_latency_seconds', 'histogram', 'controller', eventBuckets],
   ['controller_stuck_reconciles', 'gauge', 'controller'],
   ['informer_cached_objects', 'gauge', 'resource'],
@@ -87,7 +86,6 @@ test('names, types, labels and buckets are those of controller-runtime, where it
   metrics.requests('10.96.0.1:443')('GET', '200');
   metrics.leader('widgets');
   metrics.leaseTransitions('widgets', () => 7);
-  metrics.debounced('widget', () => 3);
   metrics.informer('widgets', () => statistics);
   expect(await exposed()).toEqual([...ofControllerRuntime, ...ours].sort());
 });
@@ -110,13 +108,6 @@ test('the informers of a resource have one value each, until the last one is rem
   expect(await lines('informer_cached_objects')).toEqual([`informer_cached_objects{${label}} 3`]);
   removeOther();
   expect(await registry.metrics()).not.toContain('widgets.test.example');
-});
-
-test('exposes how many status writes wait', async () => {
-  metrics.debounced('widget', () => 3);
-  expect(await lines('controller_debounced_keys')).toEqual(['controller_debounced_keys{controller="widget"} 3']);
-  metrics.removeController('widget');
-  expect(await registry.metrics()).not.toContain('controller="widget"');
 });
 
 test('a reconcile counts as stuck after a minute', async () => {
