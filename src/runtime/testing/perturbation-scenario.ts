@@ -8,7 +8,7 @@ import type { PerturbationError } from './perturbation-errors.ts';
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
   readonly client: Client;
-  /** A new namespace for each run. */
+  /** A new namespace for each run of `perturb`; `default` in a simulation, whose server is new. */
   readonly namespace: string;
 }
 

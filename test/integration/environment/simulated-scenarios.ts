@@ -50,8 +50,6 @@ const withReplicas = (...names: readonly string[]): readonly SimulatedScenario[]
       ...simulated({
         ...scenario,
         name: `${scenario.name}-of-two-replicas`,
-        // The hash of the owner's uid, among others. Uids are numbered, also those of Leases that nobody gets to create.
-        mayDiffer: (path) => path.endsWith('/applied'),
       }),
       replicas: 2,
       leaderElection: { lease: { namespace: 'default', name: 'operator' } },

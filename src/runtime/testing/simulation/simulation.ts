@@ -17,8 +17,8 @@ import { VirtualTime } from './virtual-time.ts';
 /** What every simulation needs. */
 export interface ClusterOptions {
   /**
-   * Plays admission, permissions and quotas: returns the status with which the server refuses a request, or undefined. Default: the server
-   * accepts what is valid.
+   * Plays admission, permissions and quotas: returns the status with which the server refuses a request, or undefined. It gets every
+   * request, reads and those of the user too: look at `verb` and `from`. Default: the server accepts what is valid.
    */
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
   /** The operator's field manager. Default: `operator`. */
@@ -271,7 +271,10 @@ export class DirectedSimulation implements Simulation {
 
   /** Adds the last steps to a message. */
   error(message: string, cause?: unknown): Error {
-    const last = this.#story.slice(-30).map((line) => `\n  ${line}`);
+    const last = this.#story
+      .filter((line) => !line.includes('/leases'))
+      .slice(-30)
+      .map((line) => `\n  ${line}`);
     return new Error(`${message}\nThe last steps:${last.join('')}`, { cause });
   }
 
