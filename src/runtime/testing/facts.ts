@@ -91,9 +91,10 @@ export function differenceOf(expected: Facts, actual: Facts): string | undefined
   for (const path of new Set([...expected.keys(), ...actual.keys()])) {
     const [wanted, got] = [expected.get(path), actual.get(path)];
     if (wanted === varying || got === varying || wanted === got) continue;
-    const object = path.endsWith('.apiVersion') ? path.slice(0, path.lastIndexOf(' #')) : undefined;
-    if (object !== undefined && got === undefined) return `${object} is missing`;
-    if (object !== undefined && wanted === undefined) return `${object} exists, and does not in the undisturbed run`;
+    const [object] = /^.* #\d+(?=\.)/.exec(path) ?? [];
+    const isIn = (facts: Facts): boolean => [...facts.keys()].some((each) => each.startsWith(`${object}.`));
+    if (object !== undefined && !isIn(actual)) return `${object} is missing`;
+    if (object !== undefined && !isIn(expected)) return `${object} exists, and does not in the undisturbed run`;
     return `${path} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`;
   }
   return undefined;

@@ -30,8 +30,8 @@ import type { SentTimes } from './sent-times.ts';
 
 export type RunOptions = PerturbOptions & { readonly client: ConnectedClient; readonly sentTimes: SentTimes };
 
-/** The operator rests if it has sent nothing for this time. */
-const quietMs = 300;
+/** The operator rests if it has sent nothing for this time: it may write its progress once a second. */
+const quietMs = 1100;
 
 /** An undisturbed run has no expected state to wait for, so it waits longer. */
 const learningQuietMs = 1500;
