@@ -9,8 +9,8 @@ import {
   type WatchEvent,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
 import { isDefect } from './is-defect.ts';

@@ -16,7 +16,7 @@ import {
   UnreadableObjectError,
 } from '../kind/index.ts';
 import { summarizeError } from '../observability/error-summary.ts';
-import type { EventNotice, EventRecorder } from '../observability/index.ts';
+import type { EventNotice, EventRecorder } from '../observability/event-recorder.ts';
 import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
 import { done, isTerminal, type Result, requeueAfter, retry, TerminalError } from './result.ts';

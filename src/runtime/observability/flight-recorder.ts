@@ -1,3 +1,4 @@
+import type { ControllerObserver, ObservedController, OperatorObserver } from '../observer/operator-observer.ts';
 import {
   type Activity,
   type ActivityQuery,
@@ -7,7 +8,6 @@ import {
   explainObject,
   type RecordedController,
 } from './explanation.ts';
-import type { ControllerObserver, ObservedController, OperatorObserver } from './observer.ts';
 import { RecordedReconcile } from './reconcile-record.ts';
 import { RecordLog } from './record-log.ts';
 import { RecordedKey } from './recorded-key.ts';
