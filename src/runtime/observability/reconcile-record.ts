@@ -1,10 +1,9 @@
-import type { RequestTrace } from '../client/client.ts';
-import { ApiError, type ClientRequest } from '../client/index.ts';
+import { summarizeError } from '../client/error-summary.ts';
+import { ApiError, type ClientRequest, type RequestTrace } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
 import type { QueuedKey, ReconcileTrace } from '../observer/operator-observer.ts';
 import type { FailureKind, ResultLabel } from '../observer/reconcile-observer.ts';
 import type { Cause } from '../queue/index.ts';
-import { summarizeError } from './error-summary.ts';
 import { patchedPaths } from './field-paths.ts';
 
 /** How many differing fields of an apply are named. */
