@@ -174,9 +174,7 @@ test('an operator that deletes a child when it refuses the spec at the end of a 
   const select = (plan: string) => plan === 'Echo/histories';
   const report = await mutate({ connection, subjects: [refused], select, seed: 1, timeoutMs: 2000 });
   expect(report.failures.map(({ message }) => message)).toEqual([
-    expect.stringMatching(
-      /^Echo\/histories: seed 1: .*message = "bad".*: ConfigMap mutated is missing/s,
-    ),
+    expect.stringMatching(/^Echo\/histories: seed 1: .*message = "bad".*: ConfigMap mutated is missing/s),
   ]);
 });
 
