@@ -3,7 +3,7 @@ import { RemotePets } from '../../src/petstore/remote-pets.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';
-import type { Outside } from './subjects.ts';
+import type { Outside } from './outside.ts';
 
 /** Starts the project's pet store, which writes each pet to the disk before it answers. */
 export async function startPetStore(count: number, folder: string): Promise<Outside> {

@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
 import type { Figures } from '../measurements.ts';
 import { TurnError } from '../running-operator.ts';
-import type { Outside } from './subjects.ts';
+import type { Outside } from './outside.ts';
 
 const role = 'bench';
 

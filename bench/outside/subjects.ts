@@ -18,25 +18,12 @@ import {
 import { namespace } from '../api-server.ts';
 import type { Figures } from '../measurements.ts';
 import type { Plan } from '../plan.ts';
+import type { Outside } from './outside.ts';
 import { startPetStore } from './pet-store.ts';
 import { startRowDatabase } from './row-database.ts';
 
 /** Sends the operator's writes for one object to the API server, and nothing to the external system. */
 export type BareWrites = (writer: Client) => Promise<void>;
-
-/** The external system of a turn. */
-export interface Outside extends AsyncDisposable {
-  /** The operator's settings for it. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** Runs `work`, and may measure meanwhile. */
-  during(work: () => Promise<void>): Promise<void>;
-  /**
-   * Returns its figures. Call this when the operator has stopped.
-   *
-   * @throws TurnError if it does not hold exactly one item per object
-   */
-  figures(): Promise<Figures>;
-}
 
 /** A kind whose objects live outside the cluster. */
 export interface Subject {

@@ -36,6 +36,6 @@ export { type KubeObject, keyOf, keyString, type Manifest, type ObjectKey } from
 
 export { Manager } from './manager/manager.ts';
 export { EventRecorder } from './observability/event-recorder.ts';
-export type { Logger } from './observability/logger.ts';
 export type { Operator } from './process/connect-operator.ts';
 export { runOperator } from './process/run-operator.ts';
+export type { Logger } from './shared/logger.ts';

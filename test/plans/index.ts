@@ -4,7 +4,8 @@ import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { fileNameOf } from '../../tools/generate/file-names.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
 import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
-import type { KindPlans, Outside } from './kind-plans.ts';
+import type { KindPlans } from './kind-plans.ts';
+import type { Outside } from './outside.ts';
 
 /** The plans of each kind in the list of src/kinds.ts, from the file with its name. @throws Error if a kind has no file */
 export const kindPlans = Object.fromEntries(

@@ -2,14 +2,7 @@ import type { MutationSubject, Scenario } from '../../src/runtime/testing/index.
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
 import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
-
-/** What the operator maintains outside of the cluster. */
-export interface Outside {
-  /** The rows of a namespace's PostgresWriters in all tables. */
-  rows(namespace: string): Promise<unknown>;
-  /** The pets of a namespace's Pets, without their ids. */
-  pets(namespace: string): Promise<unknown>;
-}
+import type { Outside } from './outside.ts';
 
 /** What the tests of all kinds need of one kind: `plans` of `test/plans/<kind>.ts`. */
 export interface KindPlans {

@@ -10,6 +10,7 @@ import { addressesOf } from './addresses.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { isApiServerReady, startControlPlane, startProgram, waitUntilApiServerReady } from './control-plane.ts';
+import type { ControlPlaneFlags, ControlPlaneProgram } from './control-plane-program.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
 import { baseImageArchives } from './images.ts';
 import { kubectl } from './kubectl.ts';
@@ -18,7 +19,7 @@ import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { allowRegistryWithoutTls, importImage, killNode, startNode } from './node.ts';
 import { pollUntilSolved } from './poll-until-solved.ts';
 import { findPrograms, type Programs } from './programs.ts';
-import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
+import { type ClusterState, readState, writeState } from './state.ts';
 import { waitUntilVolumesDetached } from './volumes.ts';
 
 /** The cluster to bring up. */

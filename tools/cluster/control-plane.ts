@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { addressesOf, dnsServiceIp, podNetwork, serviceNetwork } from './addresses.ts';
 import { auditPolicy } from './audit-log.ts';
 import { type Cgroups, makeCgroup, processesIn } from './cgroups.ts';
+import type { ControlPlaneProgram } from './control-plane-program.ts';
 import { startDaemon } from './daemon.ts';
 import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, controlPlaneNamespace, type Layout } from './layout.ts';
 import { pollUntilSolved } from './poll-until-solved.ts';
 import type { Programs } from './programs.ts';
-import type { ClusterState, ControlPlaneProgram } from './state.ts';
+import type { ClusterState } from './state.ts';
 
 /**
  * Resolves the names of Services and pods. Every other name is NXDOMAIN, in a server block of its own because CoreDNS calls its

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { cacheFolder } from '../cache-folder.ts';
+import type { ControlPlaneProgram } from './control-plane-program.ts';
 import { UsageError } from './errors.ts';
-import type { ControlPlaneProgram } from './state.ts';
 
 /** The folders that each node replaces with its own. */
 export const perNodeFolders = ['/run', '/var/lib', '/var/log'] as const;

@@ -1,4 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import type { ControlPlaneFlags } from './control-plane-program.ts';
 import type { Layout } from './layout.ts';
 
 /** The options of a cluster, saved in a file so that other commands find the cluster. */
@@ -8,12 +9,6 @@ export interface ClusterState {
   readonly network: number;
   readonly flags: ControlPlaneFlags;
 }
-
-/** The names of the control plane's programs. */
-export type ControlPlaneProgram = 'etcd' | 'apiserver' | 'controller-manager' | 'scheduler' | 'coredns';
-
-/** Arguments that follow the default arguments of a program and override them: the last value of a flag applies. */
-export type ControlPlaneFlags = Readonly<Partial<Record<ControlPlaneProgram, readonly string[]>>>;
 
 /** Returns undefined if there is no cluster with that name, or if its start was interrupted. */
 export async function readState(layout: Layout): Promise<ClusterState | undefined> {

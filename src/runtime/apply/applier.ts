@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/store.ts';
+import { isOutcomeUnknown } from '../client/classify-error.ts';
 import { mustNotExist } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
 import {
@@ -9,7 +10,6 @@ import {
   isAlreadyExists,
   isConflict,
   isUidMismatch,
-  NoResponseError,
 } from '../client/index.ts';
 import {
   controllerOf,
@@ -237,11 +237,6 @@ function classify<T extends KubeObject, Type extends string>(
   if (controllerOf(object)?.uid !== ownerUid) return { type: 'nameTaken', holder: object };
   if (object.metadata.deletionTimestamp !== undefined) return { type: 'terminating', object };
   return { type, object };
-}
-
-/** True if the request may have succeeded: it was sent without a response, or the server failed while it processed it. */
-function isOutcomeUnknown(error: unknown): boolean {
-  return error instanceof NoResponseError ? error.wasSent : error instanceof ApiError && error.code >= 500;
 }
 
 /** Removes null members: the comparison ignores them, but sending them would change the stored object. */

@@ -10,8 +10,8 @@ import {
   UnreadableObjectError,
   unreadableMembersOf,
 } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
 import { requireTimerMs } from '../queue/timer-ms.ts';
+import type { Logger } from '../shared/logger.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
 import { Overlay } from './overlay.ts';

@@ -1,3 +1,4 @@
+import { isFailedConnection, isInitializing, isNotServedOrForbidden, isUnsupported } from '../client/classify-error.ts';
 import { WatchOverdueError } from '../client/http-client.ts';
 import {
   ApiError,
@@ -9,8 +10,8 @@ import {
   type WatchEvent,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
 import { isDefect } from './is-defect.ts';
@@ -274,6 +275,7 @@ export class Reflector<T extends KubeObject> {
       // Pages need the permission to list, a stream only that to watch: stream again.
       this.#brokenStreams = 0;
     } else if (state.type !== 'list' && isFailedConnection(error)) {
+      // A defect counts too; that costs one needless check.
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
     if (isDefect(error)) {
@@ -445,22 +447,6 @@ interface Listed<T extends KubeObject> {
   readonly objects: readonly T[];
   readonly resourceVersion: string;
 }
-
-/** An older server, or one with WatchList switched off, does not know `sendInitialEvents`. */
-const isUnsupported = (error: unknown): boolean =>
-  error instanceof ApiError && (error.code === 400 || error.code === 422);
-
-/** The server does not serve the kind (404) or forbids the request (403). */
-const isNotServedOrForbidden = (error: unknown): error is ApiError =>
-  error instanceof ApiError && (error.code === 404 || error.code === 403);
-
-/** The server has just started to serve the kind, or has lost its own watch on etcd, and will be ready soon. */
-const isInitializing = (error: unknown): boolean =>
-  error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
-
-/** True without a response from the API server (a proxy's 502–504 included). A defect also counts; that costs one needless check. */
-const isFailedConnection = (error: unknown): boolean =>
-  !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 
 /** How long the server asks to wait, in milliseconds; at most a minute. */
 function retryAfterMs(error: unknown): number {

@@ -1,5 +1,4 @@
 import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
-import type { ReconcileTrace } from '../observability/index.ts';
 
 /** Selects the objects of a list, a watch or a deleteCollection. */
 export interface Selection {
@@ -187,13 +186,31 @@ export interface ClientRequest {
 /** Wraps each request except watches. It must call `send` once and return its result or throw its error. */
 export type RequestHook = <R>(request: ClientRequest, send: () => Promise<R>) => Promise<R>;
 
+/** A request that is observed. */
+export interface RequestTrace {
+  /** The request has ended. @param error undefined if the server accepted it. */
+  answered(error: unknown): void;
+}
+
+/** Observes what a reconcile does with its client. */
+export interface ClientTrace {
+  /** A request is sent. @param sentAtMs by `performance.now`. */
+  requested(request: ClientRequest, sentAtMs: number): RequestTrace;
+  /** The applier sent nothing, because the object is as desired. */
+  unchanged(kind: Kind, object: ObjectKey): void;
+  /** The applier sends an apply next, because these fields differ. */
+  differs(fields: readonly { readonly path: string }[]): void;
+  /** The reconcile reports this reason of `Ready`. */
+  reported(reason: string): void;
+}
+
 /** The signal and the hook that {@link Client.scoped} adds to every request. */
 export interface RequestScope {
   /** Aborts each request, including watches. */
   readonly signal: AbortSignal;
   readonly hook: RequestHook;
   /** Default: none. */
-  readonly trace?: ReconcileTrace | undefined;
+  readonly trace?: ClientTrace | undefined;
 }
 
 /**
@@ -295,7 +312,7 @@ export interface Client {
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 
   /** Observes the reconcile that has this client, if the operator has an observer. Here because the Applier gets only a client. */
-  readonly trace?: ReconcileTrace | undefined;
+  readonly trace?: ClientTrace | undefined;
 
   /** Returns a client that adds this signal and hook to each request, and has this trace. They replace those of an outer scope. */
   scoped(scope: RequestScope): Client;

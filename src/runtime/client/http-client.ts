@@ -7,12 +7,12 @@ import {
   type ObjectKey,
   resourceName,
 } from '../kind/index.ts';
-import type { ReconcileTrace } from '../observability/index.ts';
 import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,
   Client,
   ClientRequest,
+  ClientTrace,
   CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
@@ -62,7 +62,7 @@ export class WatchOverdueError extends Error {
 /** The {@link Client} over HTTP. Only its {@link Transport} retries requests. */
 export class HttpClient implements Client {
   // An own property, not a getter of a private field, so that `Object.create(client)` has it too.
-  readonly trace: ReconcileTrace | undefined;
+  readonly trace: ClientTrace | undefined;
   readonly #transport: Transport;
   readonly #fieldManager: string;
   readonly #gate: Gate | undefined;

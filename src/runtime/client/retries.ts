@@ -1,4 +1,4 @@
-import { pause } from '../pause.ts';
+import { pause } from '../shared/pause.ts';
 import { ApiError } from './api-error.ts';
 import { NoResponseError } from './no-response-error.ts';
 

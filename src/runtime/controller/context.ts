@@ -1,7 +1,8 @@
 import type { ApplyResult } from '../apply/index.ts';
 import type { Client, CreateOptions, DeleteOptions, Gate } from '../client/index.ts';
 import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey, ObjectMeta } from '../kind/index.ts';
-import type { EventNotice, Logger } from '../observability/index.ts';
+import type { EventNotice } from '../observability/event-recorder.ts';
+import type { Logger } from '../shared/logger.ts';
 import type { AdoptionOptions, AdoptionResult } from './adoption.ts';
 import type { FailedReconciles } from './controller.ts';
 import type { Outcome, ReportingObject, StandardReason } from './outcome.ts';

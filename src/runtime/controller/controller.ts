@@ -5,20 +5,18 @@ import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, parseKey, requireKeyInScope } from '../kind/index.ts';
 import { differOnlyInStatus } from '../observability/field-paths.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type {
   ControllerKeyState,
   ControllerObserver,
-  FailureKind,
-  Logger,
-  Metrics,
   OperatorObserver,
-  ReconcileObserver,
-  ResultLabel,
   UnfinishedKey,
-} from '../observability/index.ts';
-import { nextTurn, pause } from '../pause.ts';
+} from '../observer/operator-observer.ts';
+import type { FailureKind, ReconcileObserver, ResultLabel } from '../observer/reconcile-observer.ts';
 import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
+import type { Logger } from '../shared/logger.ts';
+import { nextTurn, pause } from '../shared/pause.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import { Overwrites } from './overwrites.ts';

@@ -11,7 +11,9 @@ import {
   resourceName,
   versionedResource,
 } from '../kind/index.ts';
-import type { EventRecorder, Logger, Metrics } from '../observability/index.ts';
+import type { EventRecorder } from '../observability/event-recorder.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Logger } from '../shared/logger.ts';
 import type { Indexed } from './context.ts';
 import type { ControllerHandle, ControllerOptions, Reconcile } from './controller.ts';
 import type { AnyDefinition, ControllerSettings, Definition, Index, Owned } from './definition.ts';

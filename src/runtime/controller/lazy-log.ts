@@ -1,4 +1,4 @@
-import type { Logger } from '../observability/index.ts';
+import type { Logger } from '../shared/logger.ts';
 
 /**
  * The logger of one reconcile, with the key and an id (`reconcileID`, as in controller-runtime) in each line. Created at its first line:

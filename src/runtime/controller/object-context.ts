@@ -2,7 +2,7 @@ import type { Applier } from '../apply/index.ts';
 import type { ReadonlyStore } from '../cache/store.ts';
 import { type Client, type Gate, isNotFound } from '../client/index.ts';
 import type { DesiredStatus, Kind, KubeObject } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
+import type { Logger } from '../shared/logger.ts';
 import type { AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Reads } from './context.ts';
 import type { FailedReconciles, ReconcileContext } from './controller.ts';

@@ -22,7 +22,8 @@ import {
   specProblem,
   versionedResource,
 } from '../kind/index.ts';
-import type { EventRecorder, Logger } from '../observability/index.ts';
+import type { EventRecorder } from '../observability/event-recorder.ts';
+import type { Logger } from '../shared/logger.ts';
 import { AskedChildren, type AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Lookup, Reads } from './context.ts';
 import type { Reconcile } from './controller.ts';

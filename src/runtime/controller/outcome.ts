@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ApplyResult } from '../apply/index.ts';
-import { ApiError, cutText, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
+import { wasNotWritten } from '../client/classify-error.ts';
+import { summarizeError } from '../client/error-summary.ts';
+import { type ApiError, cutText, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
 import {
   type Condition,
   type DesiredCondition,
@@ -15,8 +17,7 @@ import {
   statusPatch,
   UnreadableObjectError,
 } from '../kind/index.ts';
-import { summarizeError } from '../observability/error-summary.ts';
-import type { EventNotice, EventRecorder } from '../observability/index.ts';
+import type { EventNotice, EventRecorder } from '../observability/event-recorder.ts';
 import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';
 import { done, isTerminal, type Result, requeueAfter, retry, TerminalError } from './result.ts';
@@ -530,9 +531,6 @@ const refusedStatusWrite = ({ kind }: Kind, { metadata }: KubeObject, refusal: A
   new Error(`the API server refuses the status of ${kind} ${keyString(metadata)}: ${refusal.message}`, {
     cause: refusal,
   });
-
-/** Whether the API server certainly did not write. After any other error it may have written. */
-const wasNotWritten = (error: unknown): boolean => error instanceof ApiError && error.code < 500;
 
 /**
  * The status that an outcome asks for: `Ready` and the other conditions of the outcome, stamped with the generation of the

@@ -1,4 +1,4 @@
-import { nextTurn } from '../pause.ts';
+import { nextTurn } from '../shared/pause.ts';
 import type { Outcome, ReportingObject } from './outcome.ts';
 import type { Result } from './result.ts';
 

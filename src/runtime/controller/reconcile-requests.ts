@@ -3,6 +3,7 @@ import type { AnyInformer } from '../cache/informer.ts';
 import {
   type Client,
   type ClientRequest,
+  type ClientTrace,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -10,7 +11,6 @@ import {
   NoResponseError,
 } from '../client/index.ts';
 import type { Kind, KubeObject } from '../kind/index.ts';
-import type { ReconcileTrace } from '../observability/index.ts';
 import { isOnlySent, type Modified } from './sent-fields.ts';
 
 /** Options of {@link ReconcileRequests}. */
@@ -25,7 +25,7 @@ export interface ReconcileRequestsOptions {
   /** Enqueues the key, because a change that was not its own may have enqueued nobody. */
   readonly enqueue: () => void;
   readonly signal: AbortSignal;
-  readonly trace: ReconcileTrace | undefined;
+  readonly trace: ClientTrace | undefined;
 }
 
 /**

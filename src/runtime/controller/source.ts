@@ -1,7 +1,7 @@
 import { Backoff } from '../cache/backoff.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import type { Enqueue } from './watch.ts';
 
 /**

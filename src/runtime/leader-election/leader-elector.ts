@@ -1,10 +1,11 @@
 import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import type { FenceClosingReason, LeaderObserver, Logger, TakeoverReason } from '../observability/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import type { CrashDetector } from './crash-detection/index.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
+import type { FenceClosingReason, LeaderObserver, TakeoverReason } from './leader-observer.ts';
 import type { LeaseMetadata } from './lease.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { Standby } from './standby.ts';

@@ -1,5 +1,5 @@
 import type { Lease } from '../kinds/index.ts';
-import type { TakeoverReason } from '../observability/index.ts';
+import type { TakeoverReason } from './leader-observer.ts';
 import { holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';
 

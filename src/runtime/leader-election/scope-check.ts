@@ -1,8 +1,8 @@
 import { type Client, cutText, isForbidden, listPages } from '../client/index.ts';
 import { keyString, type ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
-import type { Logger } from '../observability/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import { ScopeTakenError } from './errors.ts';
 import { holderOf, isSameClaim, type LeaseMetadata } from './lease.ts';
 

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { type Client, type Gate, isNamespaceTerminating, isNotFound } from '../client/index.ts';
 import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
 import { Event } from '../kinds/index.ts';
-import { pause } from '../pause.ts';
+import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import { EventHistory, type EventLimits, type EventSeries } from './event-history.ts';
 import { EventWriteQueue } from './event-write-queue.ts';
-import type { Logger } from './logger.ts';
 
 /** The content of an Event. */
 export interface EventNotice {

@@ -3,8 +3,8 @@ import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import type { Logger } from '../shared/logger.ts';
 import type { ActivityQuery, ExplainQuery } from './explanation.ts';
-import type { Logger } from './logger.ts';
 
 /** The socket is in a folder of its own, whose mode keeps other users out also while the socket is being made. */
 const socketPath = (folder: string): string => join(folder, 'echoperator', 'explain.sock');

@@ -1,6 +1,6 @@
 import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import type { ControllerKeyState, ObservedController } from '../observer/operator-observer.ts';
 import type { Cause, DeltaCause } from '../queue/index.ts';
-import type { ControllerKeyState, ObservedController } from './observer.ts';
 import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 import type { RecordedKey } from './recorded-key.ts';
 

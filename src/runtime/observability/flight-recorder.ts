@@ -1,3 +1,4 @@
+import type { ControllerObserver, ObservedController, OperatorObserver } from '../observer/operator-observer.ts';
 import {
   type Activity,
   type ActivityQuery,
@@ -7,7 +8,6 @@ import {
   explainObject,
   type RecordedController,
 } from './explanation.ts';
-import type { ControllerObserver, ObservedController, OperatorObserver } from './observer.ts';
 import { RecordedReconcile } from './reconcile-record.ts';
 import { RecordLog } from './record-log.ts';
 import { RecordedKey } from './recorded-key.ts';
@@ -30,7 +30,7 @@ export class FlightRecorder implements OperatorObserver {
   readonly #controllers = new Map<string, RecordedController & { readonly keys: Map<string, RecordedKey> }>();
   readonly #log: RecordLog<RecordedKey>;
   /** The reconciles that have ended and are not in the log yet. */
-  #unwritten: RecordedReconcile[] = [];
+  #unwritten: { readonly recorded: RecordedKey; readonly reconcile: RecordedReconcile }[] = [];
 
   /**
    * @param options.maxBytes an estimate of the memory that the records may take, without those of reconciles that run. Default: 3 MB.
@@ -58,7 +58,7 @@ export class FlightRecorder implements OperatorObserver {
       started: (key, startedAtMs, queued, retries) => {
         const recorded = keys.get(key) ?? new RecordedKey(key, keys, this.#log);
         keys.set(key, recorded);
-        recorded.running = new RecordedReconcile(recorded, startedAtMs, queued, retries, this.#ended);
+        recorded.running = new RecordedReconcile(startedAtMs, queued, retries, (ended) => this.#ended(recorded, ended));
         return recorded.running;
       },
     };
@@ -82,14 +82,15 @@ export class FlightRecorder implements OperatorObserver {
     return explainActivity(this.#controllers.values(), query);
   }
 
-  readonly #ended = (reconcile: RecordedReconcile): void => {
-    this.#unwritten.push(reconcile);
+  #ended(recorded: RecordedKey, reconcile: RecordedReconcile): void {
+    recorded.ended(reconcile);
+    this.#unwritten.push({ recorded, reconcile });
     if (this.#unwritten.length === batchSize) this.#write();
-  };
+  }
 
   #write(): void {
     const ended = this.#unwritten;
     this.#unwritten = [];
-    for (const reconcile of ended) reconcile.write();
+    for (const { recorded, reconcile } of ended) recorded.write(reconcile);
   }
 }

@@ -1,6 +1,8 @@
 import type { Registry } from 'prom-client';
 import type { CacheStatistics } from '../cache/index.ts';
 import type { RequestObserver } from '../client/index.ts';
+import type { FenceClosingReason, LeaderObserver, TakeoverReason } from '../leader-election/leader-observer.ts';
+import type { ReconcileObserver } from '../observer/reconcile-observer.ts';
 import type { QueueObserver } from '../queue/index.ts';
 import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped-metrics.ts';
 
@@ -21,43 +23,6 @@ const stuckAfterSeconds = 60;
 
 /** Further priorities share one label value, as in controller-runtime, to limit the number of series. */
 const maxPriorities = 25;
-
-/** The label `result` of a reconcile, as controller-runtime names it. */
-export type ResultLabel = 'success' | 'error' | 'requeue_after';
-
-/**
- * Why a reconcile failed: `terminal`, its error is not retried; `panic`, it threw a value that indicates a defect (a
- * TypeError, ReferenceError, RangeError, or not an Error), which would be a panic in Go; `timeout`, it exceeded its time
- * limit.
- */
-export type FailureKind = 'terminal' | 'panic' | 'timeout';
-
-/** Receives the start and the end of each reconcile of a controller. */
-export interface ReconcileObserver {
-  started(): void;
-  /** @param failure only with the outcome `error`; undefined for an ordinary error. */
-  finished(outcome: ResultLabel, seconds: number, failure?: FailureKind): void;
-  /** A reconcile has ended that followed an event of a watch. @param seconds since the earliest such event. */
-  followedEvent?(seconds: number): void;
-}
-
-/**
- * Why a candidate could take the Lease. Nobody had it yet (`absence`); its holder released it (`release`), crashed (`crash`) or did not
- * renew it in time (`expiry`); the response to its own acquisition was lost (`ownClaim`).
- */
-export type TakeoverReason = 'absence' | 'release' | 'crash' | 'expiry' | 'ownClaim';
-
-/** Why a leader's fence closed: it stopped (`stopped`), did not renew the Lease in time (`expiry`), or another candidate has it (`taken`). */
-export type FenceClosingReason = 'stopped' | 'expiry' | 'taken';
-
-/** Receives the changes of leadership. */
-export interface LeaderObserver {
-  changed(isLeading: boolean): void;
-  /** This process begins to lead. */
-  tookOver?(reason: TakeoverReason): void;
-  /** The fence of this process, which led, has closed. */
-  fenceClosed?(reason: FenceClosingReason): void;
-}
 
 /**
  * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go where these have the metric, so that

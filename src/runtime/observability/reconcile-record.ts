@@ -1,11 +1,10 @@
-import { ApiError, type ClientRequest } from '../client/index.ts';
+import { summarizeError } from '../client/error-summary.ts';
+import { ApiError, type ClientRequest, type RequestTrace } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
+import type { QueuedKey, ReconcileTrace } from '../observer/operator-observer.ts';
+import type { FailureKind, ResultLabel } from '../observer/reconcile-observer.ts';
 import type { Cause } from '../queue/index.ts';
-import { summarizeError } from './error-summary.ts';
 import { patchedPaths } from './field-paths.ts';
-import type { FailureKind, ResultLabel } from './metrics.ts';
-import type { QueuedKey, ReconcileTrace, RequestTrace } from './observer.ts';
-import type { RecordedKey } from './recorded-key.ts';
 
 /** How many differing fields of an apply are named. */
 const maxPaths = 4;
@@ -105,7 +104,6 @@ export class RecordedStep implements StepRecord, RequestTrace {
 
 /** A reconcile that runs. */
 export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
-  readonly #key: RecordedKey;
   readonly #onEnded: (ended: RecordedReconcile) => void;
   readonly startedAtMs: number;
   readonly cause: Cause | undefined;
@@ -130,13 +128,11 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   nextAtMs: number | undefined;
 
   constructor(
-    key: RecordedKey,
     startedAtMs: number,
     queued: QueuedKey | undefined,
     retries: number,
     onEnded: (ended: RecordedReconcile) => void,
   ) {
-    this.#key = key;
     this.#onEnded = onEnded;
     this.startedAtMs = startedAtMs;
     this.cause = queued?.cause;
@@ -177,7 +173,6 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 
   reported(reason: string): void {
     this.reason = reason;
-    this.#key.lastReason = reason;
   }
 
   ended(
@@ -196,13 +191,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     this.nextAtMs = nextAtMs;
     // An answer that comes before this is written is too late. NaN is read as undefined.
     for (const step of this.steps) step.ms ??= Number.NaN;
-    this.#key.ended();
     this.#onEnded(this);
-  }
-
-  /** Writes it to the log. It has ended. */
-  write(): void {
-    this.#key.write(this);
   }
 
   #add(step: RecordedStep): RecordedStep {

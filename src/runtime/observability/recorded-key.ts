@@ -38,7 +38,7 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
   running: RecordedReconcile | undefined;
   /** How many reconciles have ended since the first that was recorded. */
   total = 0;
-  /** The reason of `Ready` that was reported last. */
+  /** The reason of `Ready` that the reconciles which have ended reported last. */
   lastReason: string | undefined;
   /** The last change that the controller's predicate dropped, and when. */
   filtered: Cause | undefined;
@@ -71,9 +71,10 @@ export class RecordedKey implements LogEntry, Linked<RecordedKey> {
       .reverse();
   }
 
-  ended(): void {
+  ended({ reason }: RecordedReconcile): void {
     this.total += 1;
     this.#unwritten += 1;
+    this.lastReason = reason ?? this.lastReason;
     this.running = undefined;
   }
 

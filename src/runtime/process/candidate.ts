@@ -10,9 +10,10 @@ import {
   type LeaseTimings,
   type OperatorScope,
 } from '../leader-election/index.ts';
+import type { LeaderObserver } from '../leader-election/leader-observer.ts';
 import { ScopeCheck } from '../leader-election/scope-check.ts';
 import type { Manager, Readiness } from '../manager/index.ts';
-import type { LeaderObserver, Logger } from '../observability/index.ts';
+import type { Logger } from '../shared/logger.ts';
 
 /** Options of leader election among the processes of an operator. */
 export interface LeaderElectionOptions {

@@ -6,7 +6,10 @@ import { type Client, type Connection, connect } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
 import type { LeaderElector } from '../leader-election/index.ts';
 import { Manager, type Readiness } from '../manager/index.ts';
-import { EventRecorder, type Logger, Metrics, type OperatorObserver } from '../observability/index.ts';
+import { EventRecorder } from '../observability/event-recorder.ts';
+import { Metrics } from '../observability/metrics.ts';
+import type { OperatorObserver } from '../observer/operator-observer.ts';
+import type { Logger } from '../shared/logger.ts';
 import { Candidate, type LeaderElectionOptions, type Leadership } from './candidate.ts';
 
 /** Options of {@link connectOperator}. */

@@ -1,7 +1,7 @@
 import { serveExplanations } from '../observability/explain-socket.ts';
 import type { ActivityQuery, ExplainAnswer, ExplainQuery } from '../observability/explanation.ts';
 import { FlightRecorder } from '../observability/flight-recorder.ts';
-import type { Logger } from '../observability/index.ts';
+import type { Logger } from '../shared/logger.ts';
 import type { Operator } from './connect-operator.ts';
 
 /** How an operator explains what it did. */

@@ -5,6 +5,9 @@
  * answer the kubelet and Prometheus over `serve`, `terminationSignal` turns SIGTERM into an AbortSignal. It also names the
  * types of the options of `runOperator`, the `Manager` and the `EventRecorder`.
  */
+
+export type { RequestTrace } from '../client/client.ts';
+export type { FenceClosingReason, LeaderObserver, TakeoverReason } from '../leader-election/leader-observer.ts';
 export type { ManagerContents, ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
 export type { EventLimits } from '../observability/event-history.ts';
 export type { EventRecorderOptions } from '../observability/event-recorder.ts';
@@ -20,15 +23,9 @@ export type {
 } from '../observability/explanation.ts';
 export { FlightRecorder } from '../observability/flight-recorder.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
-export {
-  type FailureKind,
-  type FenceClosingReason,
-  type LeaderObserver,
-  Metrics,
-  type ReconcileObserver,
-  type ResultLabel,
-  type TakeoverReason,
-} from '../observability/metrics.ts';
+export { Metrics } from '../observability/metrics.ts';
+export { printable, printableLines } from '../observability/printable.ts';
+export { type StoryOptions, story } from '../observability/story.ts';
 export type {
   ControllerKeyState,
   ControllerObserver,
@@ -36,11 +33,9 @@ export type {
   OperatorObserver,
   QueuedKey,
   ReconcileTrace,
-  RequestTrace,
   UnfinishedKey,
-} from '../observability/observer.ts';
-export { printable, printableLines } from '../observability/printable.ts';
-export { type StoryOptions, story } from '../observability/story.ts';
+} from '../observer/operator-observer.ts';
+export type { FailureKind, ReconcileObserver, ResultLabel } from '../observer/reconcile-observer.ts';
 export type { Cause, DeltaCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';

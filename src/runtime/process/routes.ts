@@ -1,5 +1,6 @@
 import type { Readiness } from '../manager/index.ts';
-import type { Metrics, Route } from '../observability/index.ts';
+import type { Route } from '../observability/http-server.ts';
+import type { Metrics } from '../observability/metrics.ts';
 import type { Liveness } from './liveness.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Logger } from '../observability/index.ts';
+import type { Logger } from '../shared/logger.ts';
 
 /** The part of Node's `process` that {@link terminationSignal} uses. */
 export interface TerminableProcess {

@@ -1,4 +1,4 @@
-import { pause } from '../pause.ts';
+import { pause } from '../shared/pause.ts';
 
 /**
  * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll` counts as

@@ -7,7 +7,7 @@ import type { Client } from '../../../src/runtime/index.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { bundlePrograms } from '../../../testkit/shipped-program.ts';
-import type { Outside } from '../../plans/kind-plans.ts';
+import type { Outside } from '../../plans/outside.ts';
 import { literal } from './postgres-world.ts';
 
 const deleteFrom = (table: string): string => `DELETE FROM ${table}`;

@@ -1,5 +1,5 @@
 import { isForbidden } from '../../client/index.ts';
-import type { Logger } from '../../observability/index.ts';
+import type { Logger } from '../../shared/logger.ts';
 
 const podsForbidden = 'not allowed to read pods: the crash of a leader is noticed only when its lease expires';
 

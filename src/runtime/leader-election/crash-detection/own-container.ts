@@ -1,6 +1,6 @@
 import type { Pod } from '../../kinds/index.ts';
-import { findContainer, findContainerStatus } from '../pod.ts';
 import { firstProcessStartedAtMs } from './first-process-start-time.ts';
+import { findContainer, findContainerStatus } from './pod.ts';
 
 /** When this container's first process was created, in milliseconds since 1970; or why that is unknown. */
 export type StartTime =

@@ -1,11 +1,11 @@
 import type { Client } from '../../client/index.ts';
 import type { Pod } from '../../kinds/index.ts';
-import type { Logger } from '../../observability/index.ts';
-import { findContainer } from '../pod.ts';
+import type { Logger } from '../../shared/logger.ts';
 import { type ContainerInstance, formatDescription, parseDescription } from './container-instance.ts';
 import type { CrashDetector } from './crash-detector.ts';
 import { logForbiddenOnce } from './log-forbidden-once.ts';
 import { findOwnContainer, readStartTime, type StartTime } from './own-container.ts';
+import { findContainer } from './pod.ts';
 import { TerminationMessageFile } from './termination-message-file.ts';
 import { provesEarlierTermination, provesTermination } from './termination-proof.ts';
 import { waitForPod } from './wait-for-pod.ts';

@@ -1,6 +1,6 @@
 import type { Pod } from '../../kinds/index.ts';
-import { type ContainerStatus, findContainerStatus } from '../pod.ts';
 import type { ContainerInstance } from './container-instance.ts';
+import { type ContainerStatus, findContainerStatus } from './pod.ts';
 
 /** A `terminated` state: exit code, reason and termination message. */
 type Termination = NonNullable<NonNullable<ContainerStatus['state']>['terminated']>;

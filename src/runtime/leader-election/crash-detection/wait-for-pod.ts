@@ -2,7 +2,7 @@ import { Reflector } from '../../cache/reflector.ts';
 import type { Client } from '../../client/index.ts';
 import type { ObjectKey } from '../../kind/index.ts';
 import { Pod } from '../../kinds/index.ts';
-import type { Logger } from '../../observability/index.ts';
+import type { Logger } from '../../shared/logger.ts';
 
 /** What {@link waitForPod} needs. */
 export interface PodWatchOptions {

@@ -17,7 +17,7 @@ import type {
   ObservedController,
   OperatorObserver,
   ReconcileTrace,
-} from '../../observability/index.ts';
+} from '../../observer/operator-observer.ts';
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { StoredObject } from './strategy.ts';
 

@@ -21,7 +21,7 @@ import {
   type ObjectOf,
   UnreadableObjectError,
 } from '../../../../src/runtime/kind/index.ts';
-import type { EventNotice } from '../../../../src/runtime/observability/index.ts';
+import type { EventNotice } from '../../../../src/runtime/observability/event-recorder.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';

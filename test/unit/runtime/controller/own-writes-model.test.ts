@@ -21,7 +21,7 @@ import type { InformerSource } from '../../../../src/runtime/controller/index.ts
 import { watches } from '../../../../src/runtime/controller/watch.ts';
 import { done } from '../../../../src/runtime/index.ts';
 import { type Kind, type KubeObject, keyOf, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
-import { Metrics } from '../../../../src/runtime/observability/index.ts';
+import { Metrics } from '../../../../src/runtime/observability/metrics.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';

@@ -30,7 +30,7 @@ async function untilNextPauseEnds(): Promise<void> {
   await setImmediate();
 }
 
-jest.unstable_mockModule('../../../../src/runtime/pause.ts', () => ({ pause, nextTurn: setImmediate }));
+jest.unstable_mockModule('../../../../src/runtime/shared/pause.ts', () => ({ pause, nextTurn: setImmediate }));
 const standbyModule = await import('../../../../src/runtime/leader-election/standby.ts');
 
 const standbys: Standby[] = [];

@@ -6,7 +6,7 @@ import {
   type EventNotice,
   EventRecorder,
   type EventRecorderOptions,
-} from '../../../../src/runtime/observability/index.ts';
+} from '../../../../src/runtime/observability/event-recorder.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';

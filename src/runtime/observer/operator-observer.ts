@@ -1,7 +1,7 @@
-import type { ClientRequest } from '../client/index.ts';
+import type { ClientTrace } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
 import type { Cause, KeyState } from '../queue/index.ts';
-import type { FailureKind, ResultLabel } from './metrics.ts';
+import type { FailureKind, ResultLabel } from './reconcile-observer.ts';
 
 /** Why a reconcile ran, and since when its key was in the queue. */
 export interface QueuedKey {
@@ -41,22 +41,8 @@ export interface ObservedController {
   unfinished(): readonly UnfinishedKey[];
 }
 
-/** A request of a reconcile. */
-export interface RequestTrace {
-  /** The request has ended. @param error undefined if the server accepted it. */
-  answered(error: unknown): void;
-}
-
 /** Observes one reconcile. */
-export interface ReconcileTrace {
-  /** A request is sent. @param sentAtMs by `performance.now`. */
-  requested(request: ClientRequest, sentAtMs: number): RequestTrace;
-  /** The applier sent nothing, because the object is as desired. */
-  unchanged(kind: Kind, object: ObjectKey): void;
-  /** The applier sends an apply next, because these fields differ. */
-  differs(fields: readonly { readonly path: string }[]): void;
-  /** The reconcile reports this reason of `Ready`. */
-  reported(reason: string): void;
+export interface ReconcileTrace extends ClientTrace {
   /**
    * The reconcile has ended.
    *

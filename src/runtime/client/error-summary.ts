@@ -1,5 +1,6 @@
-import { ApiError, NoResponseError } from '../client/index.ts';
 import { UnreadableObjectError } from '../kind/index.ts';
+import { ApiError } from './api-error.ts';
+import { NoResponseError } from './no-response-error.ts';
 
 /** Words that name a kind of error, such as a code or a class: nothing with a space, a quote or a path in it. */
 const codePattern = /^\w{1,40}$/;

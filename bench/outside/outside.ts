@@ -1,0 +1,15 @@
+import type { Figures } from '../measurements.ts';
+
+/** The external system of a turn. */
+export interface Outside extends AsyncDisposable {
+  /** The operator's settings for it. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Runs `work`, and may measure meanwhile. */
+  during(work: () => Promise<void>): Promise<void>;
+  /**
+   * Returns its figures. Call this when the operator has stopped.
+   *
+   * @throws TurnError if it does not hold exactly one item per object
+   */
+  figures(): Promise<Figures>;
+}
