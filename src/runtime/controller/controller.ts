@@ -17,7 +17,7 @@ import type {
   UnfinishedKey,
 } from '../observability/index.ts';
 import { nextTurn, pause } from '../pause.ts';
-import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import { type Cause, type QueueItem, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
@@ -369,10 +369,10 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      const queued = this.#queue.processing(key);
+      const item = this.#queue.processing(key);
       this.#debouncer?.dequeued(key);
       const timer = this.#limit?.start();
-      const reconciling = this.#reconcileOne(key, queued, timer, signal).then((requests) => {
+      const reconciling = this.#reconcileOne(key, item, timer, signal).then((requests) => {
         // A request of a reconcile that has failed may still take effect: the next one must see that.
         requests.end(() => this.#queue.done(key));
       });
@@ -397,7 +397,7 @@ export class Controller<T extends KubeObject> {
 
   async #reconcileOne(
     key: string,
-    queued: DequeuedKey | undefined,
+    item: Readonly<QueueItem> | undefined,
     timer: ReconcileTimer | undefined,
     runSignal: AbortSignal,
   ): Promise<ReconcileRequests> {
@@ -406,7 +406,7 @@ export class Controller<T extends KubeObject> {
     const statusDebounce = this.#debouncer?.start(key);
     const startedAtMs = performance.now();
     this.#metrics.started();
-    const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
+    const trace = this.#observer?.started(key, startedAtMs, item, this.#queue.failures(key));
     const priorFailures = this.#priorFailures(key);
     const requests = new ReconcileRequests(this.#client, {
       key,
@@ -425,7 +425,7 @@ export class Controller<T extends KubeObject> {
     statusDebounce?.end({ isRetried: label === 'error' && failure !== 'terminal' });
     const endedAtMs = performance.now();
     this.#metrics.finished(label, (endedAtMs - startedAtMs) / 1000, failure);
-    if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
+    if (item?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - item.eventAtMs) / 1000);
     const error = 'error' in conclusion ? conclusion.error : undefined;
     trace?.ended(label, failure, error, { endedAtMs, nextAtMs: this.#nextAtMs(key) });
     return requests;
@@ -443,11 +443,11 @@ export class Controller<T extends KubeObject> {
     const { namespaces, store } = this.#informer;
     const id = keyString(key);
     const object = store.get(key);
-    const queued = this.#queue.stateOf(id);
+    const state = this.#queue.stateOf(id);
     const debouncedMs = this.#debouncer?.dueAtMs(id) ?? Number.POSITIVE_INFINITY;
     return {
-      ...queued,
-      ...(debouncedMs < (queued.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
+      ...state,
+      ...(debouncedMs < (state.dueAtMs ?? Number.POSITIVE_INFINITY) && { dueAtMs: debouncedMs, dueCause: debounce }),
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && !passes(predicate, { type: 'added', object }),
