@@ -7,7 +7,7 @@ import { childManifest, desiredStatus } from '../src/runtime/controller/index.ts
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
 import { statusPatch } from '../src/runtime/kind/status-patch.ts';
 import { Event, Job } from '../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
+import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { podSettings } from '../testkit/pod-settings.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../src/kinds/echo/kind.ts';
 import { Namespace } from '../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
+import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
 import { connectWriters, echoNamed, eventsArrived, writers } from './load.ts';

@@ -7,9 +7,9 @@ import { ApiError, isNotFound, kubeconfigConnection, NoResponseError } from '../
 import { Transport } from '../src/runtime/client/transport.ts';
 import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../src/runtime/index.ts';
 import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
+import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
-import { forEachConcurrently } from './for-each-concurrently.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
 /** A test's connection to the API server, as an administrator. */

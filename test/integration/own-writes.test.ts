@@ -6,9 +6,9 @@ import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { done, keyOf, Manager } from '../../src/runtime/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
+import { forEachConcurrently } from '../../src/runtime/testing/for-each-concurrently.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { forEachConcurrently } from '../../testkit/for-each-concurrently.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 

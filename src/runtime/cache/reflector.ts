@@ -15,7 +15,6 @@ import { pause } from '../shared/pause.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
 import { isDefect } from './is-defect.ts';
-import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
 /**
@@ -111,7 +110,8 @@ type State =
       readonly type: 'watch';
       readonly resourceVersion: string;
       readonly openedAtMs: number;
-      readonly controller: LinkedController;
+      /** Aborted to replace the watch. */
+      readonly replaced: AbortController;
     };
 
 /** After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short. */
@@ -222,7 +222,7 @@ export class Reflector<T extends KubeObject> {
     if (state.type !== 'watch') return 'noWatch';
     if (performance.now() - state.openedAtMs < openForMs) return 'tooYoung';
     if (relist) this.#state = { type: 'list' };
-    state.controller.abort(new WatchReplacedError('the watch is replaced'));
+    state.replaced.abort(new WatchReplacedError('the watch is replaced'));
     return 'replaced';
   }
 
@@ -370,9 +370,10 @@ export class Reflector<T extends KubeObject> {
   /** Watches from a resourceVersion; without one, the watch begins with a streamed list. */
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const openedAtMs = performance.now();
-    const controller = new LinkedController(signal);
+    const replaced = new AbortController();
+    const ended = AbortSignal.any([signal, replaced.signal]);
     const advanceTo = (resourceVersion: string): void => {
-      this.#state = { type: 'watch', resourceVersion, openedAtMs, controller };
+      this.#state = { type: 'watch', resourceVersion, openedAtMs, replaced };
     };
     if (from !== undefined) advanceTo(from);
     const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
@@ -383,7 +384,7 @@ export class Reflector<T extends KubeObject> {
         ...this.#selection,
         ...(from === undefined ? { sendInitialEvents: true } : { resourceVersion: from }),
         timeoutSeconds,
-        signal: controller.signal,
+        signal: ended,
       });
       for await (const batch of batches) {
         // The first batch is empty: the server has accepted the request.
@@ -393,7 +394,7 @@ export class Reflector<T extends KubeObject> {
         this.#target.onAvailable?.();
         let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
-        if (controller.signal.aborted) throw controller.signal.reason;
+        ended.throwIfAborted();
         if (initial !== undefined) {
           const end = initial.takeUntilEnd(events);
           if (end === undefined) continue;
@@ -412,7 +413,6 @@ export class Reflector<T extends KubeObject> {
     } finally {
       const state = this.#state;
       if (state.type === 'watch') this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
-      controller.unlink();
       if (wasOpened && performance.now() - openedAtMs >= minHealthyMs) this.#backoff.reset();
       if (wasOpened && initial !== undefined) this.#brokenStreams += 1;
     }

@@ -13,7 +13,7 @@ import type {
   UnfinishedKey,
 } from '../observer/operator-observer.ts';
 import type { FailureKind, ReconcileObserver, ResultLabel } from '../observer/reconcile-observer.ts';
-import { type Cause, type DequeuedKey, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import { type Cause, type QueueItem, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import type { Logger } from '../shared/logger.ts';
 import { nextTurn, pause } from '../shared/pause.ts';
@@ -350,9 +350,9 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      const queued = this.#queue.processing(key);
+      const item = this.#queue.processing(key);
       const timer = this.#limit?.start();
-      const reconciling = this.#reconcileOne(key, queued, timer, signal).then((requests) => {
+      const reconciling = this.#reconcileOne(key, item, timer, signal).then((requests) => {
         // A request of a reconcile that has failed may still take effect: the next one must see that.
         requests.end(() => this.#queue.done(key));
       });
@@ -377,7 +377,7 @@ export class Controller<T extends KubeObject> {
 
   async #reconcileOne(
     key: string,
-    queued: DequeuedKey | undefined,
+    item: Readonly<QueueItem> | undefined,
     timer: ReconcileTimer | undefined,
     runSignal: AbortSignal,
   ): Promise<ReconcileRequests> {
@@ -385,7 +385,7 @@ export class Controller<T extends KubeObject> {
     const signal = timer?.signal ?? runSignal;
     const startedAtMs = performance.now();
     this.#metrics.started();
-    const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
+    const trace = this.#observer?.started(key, startedAtMs, item, this.#queue.failures(key));
     const priorFailures = this.#priorFailures(key);
     const requests = new ReconcileRequests(this.#client, {
       key,
@@ -403,7 +403,7 @@ export class Controller<T extends KubeObject> {
     timer?.stop();
     const endedAtMs = performance.now();
     this.#metrics.finished(label, (endedAtMs - startedAtMs) / 1000, failure);
-    if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
+    if (item?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - item.eventAtMs) / 1000);
     const error = 'error' in conclusion ? conclusion.error : undefined;
     trace?.ended(label, failure, error, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     return requests;

@@ -1,4 +1,5 @@
 import type { Manifest, ObjectKey } from '../kind/index.ts';
+import { microTime } from '../kind/micro-time.ts';
 import type { Lease } from '../kinds/index.ts';
 
 /**
@@ -116,6 +117,3 @@ function mergeAnnotations(
   const merged = Object.entries({ ...annotations, ...changes });
   return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== undefined));
 }
-
-/** The API's format of a MicroTime: UTC with six digits of a second. */
-const microTime = (date: Date): string => date.toISOString().replace('Z', '000Z');

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Client, type Gate, isNamespaceTerminating, isNotFound } from '../client/index.ts';
 import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
+import { microTime } from '../kind/micro-time.ts';
 import { Event } from '../kinds/index.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
@@ -216,7 +217,7 @@ export class EventRecorder {
 
   async #patch(series: Series): Promise<void> {
     const { name, namespace, count, lastObserved } = series;
-    const body = { series: { count, lastObservedTime: microTime(lastObserved) } };
+    const body = { series: { count, lastObservedTime: microTime(new Date(lastObserved)) } };
     try {
       await this.#client.patch(Event, { name, namespace }, { type: 'merge', body });
       this.#markWritten(series, count);
@@ -257,7 +258,7 @@ export class EventRecorder {
     const { uid, resourceVersion } = object.metadata;
     return {
       metadata: { name: series.name, namespace: series.namespace },
-      eventTime: microTime(happenedAt),
+      eventTime: microTime(new Date(happenedAt)),
       type: series.type,
       reason: series.reason,
       action: series.action,
@@ -275,6 +276,3 @@ function truncateUtf8(text: string, maxBytes: number): string {
   if (text.length * 3 <= maxBytes) return text;
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(maxBytes)).read);
 }
-
-/** The API's MicroTime has six decimal places. */
-const microTime = (time: number): string => new Date(time).toISOString().replace('Z', '000Z');

@@ -76,6 +76,23 @@ interface Timer {
   readonly cause: Cause;
 }
 
+/** How a key was added while a worker had it. */
+interface AddedAgain {
+  priority: Priority;
+  /** Time of the first event among the adds, by `performance.now`. */
+  eventAtMs: number | undefined;
+  causes: readonly Cause[];
+}
+
+/** What the queue knows about a key. It is dropped when nothing is left of it. */
+class KeyRecord {
+  /** The key while it waits or a worker has it. */
+  item: QueueItem | undefined;
+  addedAgain: AddedAgain | undefined;
+  failures: FailuresInARow | undefined;
+  timer: Timer | undefined;
+}
+
 const requeue: Cause = { type: 'requeue' };
 const retry: Cause = { type: 'retry' };
 
@@ -85,12 +102,6 @@ export interface FailuresInARow {
   /** When the first one ended. */
   readonly since: Date;
 }
-
-/** A key as it was dequeued: why and when it was added. */
-export type DequeuedKey = Pick<
-  QueueItem,
-  'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'
->;
 
 /** Where a key is in the queue. Times are by `performance.now`. */
 export interface KeyState {
@@ -122,22 +133,14 @@ export class WorkQueue {
   /** By namespace, as long as one of its keys has failures. */
   readonly #retries = new Map<string, NamespaceRetries>();
   readonly #observer: QueueObserver;
-  readonly #waiting = new Map<string, QueueItem>();
+  readonly #records = new Map<string, KeyRecord>();
   #queues = emptyQueues();
   /** How many more urgent keys in a row were dequeued while one of low priority waited. */
   #overtaking = 0;
   /** Whether the last key had high priority: then one of normal priority has its turn. */
   #wasHigh = false;
-  /** The keys that workers have, as they were dequeued. */
-  readonly #processing = new Map<string, QueueItem>();
-  /** The keys that were added while a worker had them. */
-  readonly #addedWhileProcessing = new Map<string, Priority>();
-  /** Time of the first event while a worker had the key, by `performance.now`. */
-  readonly #eventsWhileProcessing = new Map<string, number>();
-  /** Why they were added, if causes were given. */
-  readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
-  readonly #failures = new Map<string, FailuresInARow>();
-  readonly #timers = new Map<string, Timer>();
+  /** The items that workers have, in the order in which they were dequeued. */
+  readonly #processing = new Set<QueueItem>();
   readonly #idleWorkers: (() => void)[] = [];
   #isClosed = false;
 
@@ -154,34 +157,37 @@ export class WorkQueue {
 
   /** How many keys wait for a worker, without those that have a worker or a timer. */
   get depth(): number {
-    return this.#waiting.size;
+    const { high, normal, low } = this.#queues;
+    return high.size + normal.size + low.size;
   }
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#isClosed) return;
-    if (this.#processing.has(key)) {
-      this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
-      if (isEvent && !this.#eventsWhileProcessing.has(key)) this.#eventsWhileProcessing.set(key, performance.now());
-      if (cause !== undefined) {
-        this.#causesWhileProcessing.set(key, withCause(this.#causesWhileProcessing.get(key) ?? [], cause));
-      }
+    const record = this.#recordOf(key);
+    const { item } = record;
+    if (item !== undefined && this.#processing.has(item)) {
+      record.addedAgain ??= { priority, eventAtMs: undefined, causes: [] };
+      const { addedAgain } = record;
+      addedAgain.priority = moreUrgent(priority, addedAgain.priority);
+      if (isEvent) addedAgain.eventAtMs ??= performance.now();
+      if (cause !== undefined) addedAgain.causes = withCause(addedAgain.causes, cause);
       return;
     }
-    const waiting = this.#waiting.get(key);
-    if (waiting !== undefined) {
-      waiting.furtherAdds += 1;
-      if (isEvent) waiting.eventAtMs ??= performance.now();
-      else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
-      if (cause !== undefined && cause !== waiting.cause) {
-        waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
+    if (item !== undefined) {
+      item.furtherAdds += 1;
+      if (isEvent) item.eventAtMs ??= performance.now();
+      else if (eventAtMs !== undefined) item.eventAtMs = Math.min(eventAtMs, item.eventAtMs ?? eventAtMs);
+      if (cause !== undefined && cause !== item.cause) {
+        item.furtherCauses = withCause(item.furtherCauses ?? [], cause);
       }
-      if (moreUrgent(priority, waiting.priority) !== waiting.priority) this.#raise(waiting, priority);
+      if (moreUrgent(priority, item.priority) !== item.priority) this.#raise(item, priority);
       return;
     }
     this.#observer.added?.();
     const nowMs = performance.now();
-    this.#enqueue(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
+    record.item = new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs);
+    this.#enqueue(record.item);
     // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued: a reconcile sees the
     // whole batch of a watch.
     this.#idleWorkers.shift()?.();
@@ -199,7 +205,8 @@ export class WorkQueue {
     if (this.#isClosed) return;
     this.#observer.retried?.();
     const dueMs = performance.now() + delayMs;
-    const pending = this.#timers.get(key);
+    const record = this.#recordOf(key);
+    const pending = record.timer;
     const urgency = moreUrgent(priority, pending?.priority);
     if (pending !== undefined) {
       if (pending.dueMs <= dueMs) {
@@ -208,7 +215,7 @@ export class WorkQueue {
       }
       clearTimeout(pending.timer);
     }
-    this.#startTimer(key, dueMs, delayMs, urgency, cause);
+    this.#startTimer(key, record, dueMs, delayMs, urgency, cause);
   }
 
   /**
@@ -217,58 +224,64 @@ export class WorkQueue {
    */
   addRateLimited(key: string): void {
     if (this.#isClosed) return;
+    const record = this.#recordOf(key);
     const retries = this.#retriesBeside(key);
-    const { count, since } = this.#failures.get(key) ?? { count: 0, since: new Date() };
+    const { count, since } = record.failures ?? { count: 0, since: new Date() };
     if (count === 0) retries.failing += 1;
-    this.#failures.set(key, { count: count + 1, since });
+    record.failures = { count: count + 1, since };
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
-    const priority = this.#processing.get(key)?.priority ?? 'normal';
+    const priority = this.#processingOf(record)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, retries.limit.take()), { priority }, retry);
   }
 
   /** Resets the key's backoff: its next failure counts as the first. */
   forget(key: string): void {
-    if (!this.#failures.delete(key)) return;
+    const record = this.#records.get(key);
+    if (record?.failures === undefined) return;
+    record.failures = undefined;
+    this.#dropIfEmpty(key, record);
     const retries = this.#retriesBeside(key);
     retries.failing -= 1;
     if (retries.failing === 0) this.#retries.delete(namespaceOf(key));
   }
 
-  /** A key that a worker has, as it was dequeued. */
-  processing(key: string): DequeuedKey | undefined {
-    return this.#processing.get(key);
+  /** The item of a key that a worker has. */
+  processing(key: string): Readonly<QueueItem> | undefined {
+    return this.#processingOf(this.#records.get(key));
   }
 
   /** When a key's timer is due, by `performance.now`. */
   dueAtMs(key: string): number | undefined {
-    return this.#timers.get(key)?.dueMs;
+    return this.#records.get(key)?.timer?.dueMs;
   }
 
   /** How many times a key has failed since the last {@link forget}, and when it failed first. Undefined: not at all. */
   failuresInARow(key: string): FailuresInARow | undefined {
-    return this.#failures.get(key);
+    return this.#records.get(key)?.failures;
   }
 
   /** How many times a key has failed since the last {@link forget}. */
   failures(key: string): number {
-    return this.#failures.get(key)?.count ?? 0;
+    return this.#records.get(key)?.failures?.count ?? 0;
   }
 
-  /** The keys that workers have, as they were dequeued. */
-  allProcessing(): Iterable<Pick<QueueItem, 'key' | 'addedAtMs'>> {
-    return this.#processing.values();
+  /** The items of the keys that workers have. */
+  allProcessing(): Iterable<Readonly<QueueItem>> {
+    return this.#processing;
   }
 
   stateOf(key: string): KeyState {
-    const waiting = this.#waiting.get(key);
+    const { item, timer, failures } = this.#records.get(key) ?? {};
+    const isProcessing = item !== undefined && this.#processing.has(item);
+    const waiting = isProcessing ? undefined : item;
     return {
       waitingSinceMs: waiting?.addedAtMs,
       cause: waiting?.cause,
-      isProcessing: this.#processing.has(key),
-      dueAtMs: this.dueAtMs(key),
-      dueCause: this.#timers.get(key)?.cause,
-      failures: this.failures(key),
+      isProcessing,
+      dueAtMs: timer?.dueMs,
+      dueCause: timer?.cause,
+      failures: failures?.count ?? 0,
     };
   }
 
@@ -284,14 +297,18 @@ export class WorkQueue {
 
   /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
   done(key: string): void {
-    if (this.#processing.delete(key)) this.#observer.finished?.(key);
-    const priority = this.#addedWhileProcessing.get(key);
-    if (priority === undefined) return;
-    this.#addedWhileProcessing.delete(key);
-    const [cause, ...others] = this.#causesWhileProcessing.get(key) ?? [];
-    this.#causesWhileProcessing.delete(key);
-    const eventAtMs = this.#eventsWhileProcessing.get(key);
-    this.#eventsWhileProcessing.delete(key);
+    const record = this.#records.get(key);
+    if (record?.item === undefined || !this.#processing.delete(record.item)) return;
+    const { addedAgain } = record;
+    record.item = undefined;
+    record.addedAgain = undefined;
+    this.#observer.finished?.(key);
+    if (addedAgain === undefined) {
+      this.#dropIfEmpty(key, record);
+      return;
+    }
+    const { priority, eventAtMs, causes } = addedAgain;
+    const [cause, ...others] = causes;
     this.add(key, { priority, eventAtMs }, cause);
     for (const other of others) this.add(key, { priority }, other);
   }
@@ -299,18 +316,34 @@ export class WorkQueue {
   /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
   close(): void {
     this.#isClosed = true;
-    this.#waiting.clear();
     const reported = priorities.filter((priority) => priority !== 'high' || this.#queues.high.size > 0);
     this.#queues = emptyQueues();
     for (const priority of reported) this.#reportDepth(priority);
-    this.#addedWhileProcessing.clear();
-    this.#causesWhileProcessing.clear();
-    this.#eventsWhileProcessing.clear();
-    this.#failures.clear();
     this.#retries.clear();
-    for (const { timer } of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
+    for (const [key, record] of this.#records) {
+      clearTimeout(record.timer?.timer);
+      record.addedAgain = undefined;
+      record.failures = undefined;
+      record.timer = undefined;
+      if (this.#processingOf(record) === undefined) this.#records.delete(key);
+    }
     for (const wake of this.#idleWorkers.splice(0)) wake();
+  }
+
+  #recordOf(key: string): KeyRecord {
+    const existing = this.#records.get(key);
+    if (existing !== undefined) return existing;
+    const record = new KeyRecord();
+    this.#records.set(key, record);
+    return record;
+  }
+
+  #dropIfEmpty(key: string, { item, failures, timer }: KeyRecord): void {
+    if (item === undefined && failures === undefined && timer === undefined) this.#records.delete(key);
+  }
+
+  #processingOf(record: KeyRecord | undefined): QueueItem | undefined {
+    return record?.item !== undefined && this.#processing.has(record.item) ? record.item : undefined;
   }
 
   /** The retries of the key's namespace. */
@@ -322,16 +355,15 @@ export class WorkQueue {
   }
 
   #enqueue(item: QueueItem): void {
-    this.#waiting.set(item.key, item);
     this.#queues[item.priority].push(item);
     this.#reportDepth(item.priority);
   }
 
-  #raise(waiting: QueueItem, priority: Priority): void {
-    this.#queues[waiting.priority].delete(waiting);
-    this.#reportDepth(waiting.priority);
-    waiting.priority = priority;
-    this.#enqueue(waiting);
+  #raise(item: QueueItem, priority: Priority): void {
+    this.#queues[item.priority].delete(item);
+    this.#reportDepth(item.priority);
+    item.priority = priority;
+    this.#enqueue(item);
   }
 
   #dequeue(): QueueItem | undefined {
@@ -342,8 +374,7 @@ export class WorkQueue {
     if (item === undefined) return undefined;
     this.#overtaking = isLowTurn || low.size === 0 ? 0 : this.#overtaking + 1;
     this.#wasHigh = item.priority === 'high';
-    this.#waiting.delete(item.key);
-    this.#processing.set(item.key, item);
+    this.#processing.add(item);
     this.#reportDepth(item.priority);
     this.#observer.waited?.((performance.now() - item.addedAtMs) / 1000);
     this.#observer.started?.(item.key);
@@ -354,20 +385,20 @@ export class WorkQueue {
     this.#observer.depth?.(this.#queues[priority].size, priorityInMetrics[priority]);
   }
 
-  #startTimer(key: string, dueMs: number, leftMs: number, priority: Priority, cause: Cause): void {
+  #startTimer(key: string, record: KeyRecord, dueMs: number, leftMs: number, priority: Priority, cause: Cause): void {
     const timer = setTimeout(
       () => {
         if (leftMs > maxTimerMs) {
-          this.#startTimer(key, dueMs, dueMs - performance.now(), pending.priority, cause);
+          this.#startTimer(key, record, dueMs, dueMs - performance.now(), pending.priority, cause);
           return;
         }
-        this.#timers.delete(key);
+        record.timer = undefined;
         this.add(key, { priority: pending.priority }, cause);
       },
       Math.min(leftMs, maxTimerMs),
     );
     const pending: Timer = { timer, dueMs, priority, cause };
-    this.#timers.set(key, pending);
+    record.timer = pending;
   }
 }
 

@@ -14,6 +14,7 @@ import {
 import { Namespace } from '../kinds/index.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf } from './facts.ts';
+import { forEachConcurrently } from './for-each-concurrently.ts';
 import { type SpecMutation, type SpecRule, specMutations, specRules } from './spec-mutations.ts';
 
 /** A kind to mutate. Its operator runs already. */
@@ -150,18 +151,17 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
       })),
       { name: `${mutator.name}/histories`, run: () => mutator.randomHistories(seed, histories) },
     ]);
-    const waiting = plans.filter(({ name }) => select(name));
     const failures: MutationError[] = [];
-    const work = async (): Promise<void> => {
-      for (let plan = waiting.shift(); plan !== undefined; plan = waiting.shift()) {
-        await plan.run().catch((cause: unknown) => {
-          const failure = new MutationError(`${plan?.name}: ${messageOf(cause)}`, { cause });
+    await forEachConcurrently(
+      plans.filter(({ name }) => select(name)),
+      ({ name, run }) =>
+        run().catch((cause: unknown) => {
+          const failure = new MutationError(`${name}: ${messageOf(cause)}`, { cause });
           failures.push(failure);
           options.onFailure?.(failure);
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: concurrency }, work));
+        }),
+      concurrency,
+    );
     return {
       properties: {
         all: mutators.flatMap(({ name, properties }) => properties.map((property) => `${name}/${property}`)),

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Client, isConflict, isNotFound } from '../client/index.ts';
+import { type Client, getIfPresent, isConflict } from '../client/index.ts';
 import {
   type Condition,
   controllerOf,
@@ -151,13 +151,4 @@ interface ServerSpec {
   readonly clusterIPs?: readonly string[];
   readonly selector?: { readonly matchLabels?: Readonly<Record<string, string>> };
   readonly template?: { readonly spec?: object };
-}
-
-async function getIfPresent<T extends KubeObject>(client: Client, kind: Kind, key: ObjectKey): Promise<T | undefined> {
-  try {
-    return await client.get<T>(kind as Kind<T>, key);
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

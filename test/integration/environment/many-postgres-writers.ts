@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
+import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { PostgresWorld } from './postgres-world.ts';
 
 /** An upper bound for the time of each step, in milliseconds. */

@@ -6,11 +6,11 @@ import { kinds } from '../../../src/operator.ts';
 import { type Client, createClient } from '../../../src/runtime/client/index.ts';
 import { customResourceDefinition } from '../../../src/runtime/index.ts';
 import { Namespace } from '../../../src/runtime/kinds/index.ts';
+import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import { ApiServer } from '../../../src/runtime/testing/index.ts';
 import { SimulatedApiServer } from '../../../src/runtime/testing/simulation/simulated-api-server.ts';
 import { SimulatedNetwork } from '../../../src/runtime/testing/simulation/simulated-network.ts';
 import { apiServerPrograms } from '../../../testkit/api-server-programs.ts';
-import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { freePorts } from '../../../testkit/free-ports.ts';
 import {
   type CanonicalResponse,

@@ -535,3 +535,19 @@ test('the state of a key tells what its timer is for, also after a success', () 
   expect(queue.stateOf('b').dueCause).toEqual({ type: 'requeue' });
   expect(queue.stateOf('c').dueCause).toBeUndefined();
 });
+
+test('nothing of a key stays after it has succeeded, and everything while its retry is due', async () => {
+  using deletions = jest.spyOn(Map.prototype, 'delete');
+  const isDropped = (): boolean => deletions.mock.calls.some(([key]) => key === 'a');
+  queue.add('a');
+  await taken();
+  queue.addRateLimited('a');
+  queue.done('a');
+  expect([queue.failures('a'), isDropped()]).toEqual([1, false]);
+  expect(pause()).toBeDefined();
+  await taken();
+  queue.forget('a');
+  expect(isDropped()).toBe(false);
+  queue.done('a');
+  expect(isDropped()).toBe(true);
+});
