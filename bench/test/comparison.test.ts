@@ -53,8 +53,6 @@ describe('a bar', () => {
 
   test.each([
     ['kube-rs', 'peakAnonymous', 200, 201],
-    ['unrecorded', 'besideCpuPerEcho', 102, 103],
-    ['unrecorded', 'besideWarmCpuPerEcho', 102, 103],
     ['unrecorded', 'besidePeakAnonymous', 106, 107],
   ] as const)('of a ratio to %s: %s', (peer, measure, enough, notEnough) => {
     const metBy = (ours: number) =>

@@ -125,7 +125,7 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
     const key = kind.scope === 'Cluster' ? { name: query.name } : { namespace: query.namespace, name: query.name };
     const recorded = keys.get(keyString(key));
     const running = recorded?.running;
-    const reconciles = [...(recorded?.reconcilesSince(0) ?? []), ...(running === undefined ? [] : [running])];
+    const reconciles = [...(recorded?.records ?? []), ...(running === undefined ? [] : [running])];
     return {
       kind: kind.kind,
       key: keyString(key),
@@ -163,7 +163,7 @@ export function explainActivity(
       const { key, running } = recorded;
       if (namespace !== undefined && !key.startsWith(`${namespace}/`)) return [];
       return [
-        ...recorded.reconcilesSince(fromMs).filter((record) => !isQuiet(record)),
+        ...recorded.records.filter((record) => record.startedAtMs >= fromMs && !isQuiet(record)),
         ...(running === undefined ? [] : [running]),
       ].map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }));
     }),

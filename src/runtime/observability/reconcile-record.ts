@@ -10,7 +10,13 @@ import { patchedPaths } from './field-paths.ts';
 const maxPaths = 4;
 
 /** How many requests and unchanged objects one record names; it counts the others. */
-export const maxSteps = 20;
+const maxSteps = 20;
+
+/**
+ * Longer texts of a record are cut: users choose names, labels, field managers and what a webhook says. A record takes at most 80 kB, and
+ * usually less than 1 kB.
+ */
+const maxTextLength = 500;
 
 /** A request that a reconcile sent, or an object that it found as desired. */
 export interface StepRecord {
@@ -53,13 +59,14 @@ export interface ReconcileRecord {
   /** How many reconciles this record stands for, and when the first one started. */
   readonly count: number;
   readonly firstStartedAtMs: number;
+  readonly weight: Weight;
 }
 
 /** How much a reconcile explains. */
 export const Weight = {
-  /** It sent nothing, and no change of a field other than the status caused it. */
-  dull: 0,
-  /** It read or wrote a status, or such a change caused it. */
+  /** It sent nothing, and at most a change of the status caused it. */
+  minor: 0,
+  /** It read or wrote a status, or a change of another field caused it. */
   ordinary: 1,
   /** It changed more than a status, or failed. */
   acted: 2,
@@ -88,9 +95,9 @@ export class RecordedStep implements StepRecord, RequestTrace {
   ) {
     this.verb = verb;
     this.kind = kind.kind;
-    this.name = object?.name;
+    this.name = cut(object?.name);
     this.subresource = subresource;
-    this.paths = paths;
+    this.paths = cut(paths);
     this.sentAtMs = sentAtMs;
   }
 
@@ -104,7 +111,7 @@ export class RecordedStep implements StepRecord, RequestTrace {
 
 /** A reconcile that runs. */
 export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
-  readonly #onEnded: (ended: RecordedReconcile) => void;
+  readonly #onEnded: (record: ReconcileRecord) => void;
   readonly startedAtMs: number;
   readonly cause: Cause | undefined;
   readonly waitedMs: number;
@@ -131,16 +138,16 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     startedAtMs: number,
     queued: QueuedKey | undefined,
     retries: number,
-    onEnded: (ended: RecordedReconcile) => void,
+    onEnded: (record: ReconcileRecord) => void,
   ) {
     this.#onEnded = onEnded;
     this.startedAtMs = startedAtMs;
-    this.cause = queued?.cause;
+    this.cause = queued?.cause && cutCause(queued.cause);
     this.waitedMs = queued === undefined ? 0 : startedAtMs - queued.addedAtMs;
-    this.furtherCauses = queued?.furtherCauses ?? none;
+    this.furtherCauses = queued?.furtherCauses?.map(cutCause) ?? none;
     this.furtherAdds = queued?.furtherAdds ?? 0;
     this.retries = retries;
-    this.weight = isNotable(this.cause) || this.furtherCauses.some(isNotable) ? Weight.ordinary : Weight.dull;
+    this.weight = isNotable(this.cause) || this.furtherCauses.some(isNotable) ? Weight.ordinary : Weight.minor;
   }
 
   get count(): number {
@@ -155,7 +162,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     const { verb, kind, key, subresource, body } = request;
     this.requests += 1;
     if (subresource !== 'status' && verb !== 'get' && verb !== 'list') this.weight = Weight.acted;
-    else if (this.weight === Weight.dull) this.weight = Weight.ordinary;
+    else if (this.weight === Weight.minor) this.weight = Weight.ordinary;
     const differing = verb === 'apply' ? this.#differing : undefined;
     this.#differing = undefined;
     const paths = verb === 'patch' && body !== undefined ? patchedPaths(body).join(', ') : differing;
@@ -172,7 +179,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   }
 
   reported(reason: string): void {
-    this.reason = reason;
+    this.reason = cut(reason);
   }
 
   ended(
@@ -184,14 +191,47 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     this.outcome = outcome;
     this.failure = failure;
     if (error !== undefined) {
-      this.error = summarizeError(error);
+      this.error = cut(summarizeError(error));
       this.weight = Weight.acted;
     }
     this.ms = endedAtMs - this.startedAtMs;
     this.nextAtMs = nextAtMs;
-    // An answer that comes before this is written is too late. NaN is read as undefined.
-    for (const step of this.steps) step.ms ??= Number.NaN;
-    this.#onEnded(this);
+    this.#onEnded(this.#record());
+  }
+
+  /** A copy: a response after the end changes nothing. */
+  #record(): ReconcileRecord {
+    const { startedAtMs, cause, furtherCauses, furtherAdds, waitedMs, retries, furtherSteps, requests } = this;
+    const { reason, outcome, failure, error, ms, nextAtMs, count, firstStartedAtMs, weight } = this;
+    const steps = this.steps.map(({ verb, kind, name, subresource, paths, ms: took, code }) => ({
+      verb,
+      kind,
+      name,
+      subresource,
+      paths,
+      ms: took,
+      code,
+    }));
+    return {
+      startedAtMs,
+      cause,
+      furtherCauses,
+      furtherAdds,
+      waitedMs,
+      retries,
+      steps,
+      furtherSteps,
+      requests,
+      reason,
+      outcome,
+      failure,
+      error,
+      ms,
+      nextAtMs,
+      count,
+      firstStartedAtMs,
+      weight,
+    };
   }
 
   #add(step: RecordedStep): RecordedStep {
@@ -205,6 +245,18 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 }
 
 const none: readonly Cause[] = [];
+
+/** A long text is copied: a part of it would keep all of it in memory. */
+const cut = <Text extends string | undefined>(text: Text): Text | string =>
+  text === undefined || text.length <= maxTextLength
+    ? text
+    : Buffer.from(`${text.slice(0, maxTextLength)}…`).toString();
+
+/** The cause itself, which keys share, unless it has a text that is too long. */
+export const cutCause = (cause: Cause): Cause =>
+  cause.type === 'delta' && [...cause.paths, cause.by ?? ''].some(({ length }) => length > maxTextLength)
+    ? { ...cause, paths: cause.paths.map(cut), by: cut(cause.by) }
+    : cause;
 
 /** Whether a field other than the status has changed. An object that was added or deleted has no paths. */
 const isNotable = (cause: Cause | undefined): boolean =>
