@@ -1,11 +1,8 @@
 import type { Cause } from './cause.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
 
-/**
- * How urgent a key is. `high` is for keys that have waited long enough: it alternates with `normal`. `low` is for keys of a list or a
- * resync: they yield to live changes, but are not starved.
- */
-export type Priority = 'high' | 'normal' | 'low';
+/** How urgent a key is. `low` is for keys of a list or a resync: they yield to live changes, but are not starved. */
+export type Priority = 'normal' | 'low';
 
 /** A key that waits for a worker, or that a worker has. */
 export class QueueItem implements Linked<QueueItem> {

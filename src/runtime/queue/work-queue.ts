@@ -8,7 +8,7 @@ export interface QueueObserver {
   added?(): void;
   /** A key will be added after a delay: a retry, or a requested requeue. */
   retried?(): void;
-  /** How many keys of one priority are waiting: 0 is `normal`, 100 `high`, -100 `low` (as in controller-runtime). Default: 0. */
+  /** How many keys of one priority are waiting: 0 is `normal`, -100 `low` (as in controller-runtime). Default: 0. */
   depth?(items: number, priority?: number): void;
   /** How long a key waited for a worker. */
   waited?(seconds: number): void;
@@ -52,12 +52,11 @@ export interface AddOptions {
 const maxOvertaking = 32;
 
 /** Most urgent first. */
-const priorities = ['high', 'normal', 'low'] as const satisfies readonly Priority[];
+const priorities = ['normal', 'low'] as const satisfies readonly Priority[];
 
-const priorityInMetrics = { high: 100, normal: 0, low: -100 } as const;
+const priorityInMetrics = { normal: 0, low: -100 } as const;
 
 const emptyQueues = (): Readonly<Record<Priority, FairQueue>> => ({
-  high: new FairQueue(),
   normal: new FairQueue(),
   low: new FairQueue(),
 });
@@ -122,9 +121,8 @@ export interface KeyState {
  * Keys waiting for a worker. A key waits once, however often it is added. At most one worker has a key: one that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of high and normal priority go first, in turn, except for every 33rd one, so that low priority does not starve. Within a
- * priority, namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are first
- * in, first out. All operations are O(1), except timers, which are O(log n).
+ * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority, namespaces take
+ * turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are first in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
   readonly #initialBackoffMs: number;
@@ -137,8 +135,6 @@ export class WorkQueue {
   #queues = emptyQueues();
   /** How many more urgent keys in a row were dequeued while one of low priority waited. */
   #overtaking = 0;
-  /** Whether the last key had high priority: then one of normal priority has its turn. */
-  #wasHigh = false;
   /** The items that workers have, in the order in which they were dequeued. */
   readonly #processing = new Set<QueueItem>();
   readonly #idleWorkers: (() => void)[] = [];
@@ -157,8 +153,8 @@ export class WorkQueue {
 
   /** How many keys wait for a worker, without those that have a worker or a timer. */
   get depth(): number {
-    const { high, normal, low } = this.#queues;
-    return high.size + normal.size + low.size;
+    const { normal, low } = this.#queues;
+    return normal.size + low.size;
   }
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
@@ -316,9 +312,8 @@ export class WorkQueue {
   /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
   close(): void {
     this.#isClosed = true;
-    const reported = priorities.filter((priority) => priority !== 'high' || this.#queues.high.size > 0);
     this.#queues = emptyQueues();
-    for (const priority of reported) this.#reportDepth(priority);
+    for (const priority of priorities) this.#reportDepth(priority);
     this.#retries.clear();
     for (const [key, record] of this.#records) {
       clearTimeout(record.timer?.timer);
@@ -367,13 +362,11 @@ export class WorkQueue {
   }
 
   #dequeue(): QueueItem | undefined {
-    const { high, normal, low } = this.#queues;
-    const urgent = high.size > 0 && (normal.size === 0 || !this.#wasHigh) ? high : normal;
-    const isLowTurn = low.size > 0 && (urgent.size === 0 || this.#overtaking >= maxOvertaking);
-    const item = isLowTurn ? low.shift() : urgent.shift();
+    const { normal, low } = this.#queues;
+    const isLowTurn = low.size > 0 && (normal.size === 0 || this.#overtaking >= maxOvertaking);
+    const item = isLowTurn ? low.shift() : normal.shift();
     if (item === undefined) return undefined;
     this.#overtaking = isLowTurn || low.size === 0 ? 0 : this.#overtaking + 1;
-    this.#wasHigh = item.priority === 'high';
     this.#processing.add(item);
     this.#reportDepth(item.priority);
     this.#observer.waited?.((performance.now() - item.addedAtMs) / 1000);

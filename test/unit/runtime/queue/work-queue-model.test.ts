@@ -7,7 +7,7 @@ const maxBackoffMs = 50;
 const retriesPerSecond = 100;
 const retryBurst = 1;
 
-const byUrgency = ['high', 'normal', 'low'] as const;
+const byUrgency = ['normal', 'low'] as const;
 
 const moreUrgent = (...priorities: readonly (Priority | undefined)[]): Priority =>
   byUrgency.find((each) => priorities.includes(each)) ?? 'low';
@@ -19,10 +19,9 @@ class QueueModel {
   /** Every key that was given to a worker, in order. */
   readonly handedOut: string[] = [];
   /** The namespaces of what waits, in the order of their turns. */
-  readonly #turns: Record<Priority, string[]> = { high: [], normal: [], low: [] };
+  readonly #turns: Record<Priority, string[]> = { normal: [], low: [] };
   /** The priorities of what was handed out since a low key had its turn or none waited. */
   #passed = 0;
-  #wasHigh = false;
   #again: { readonly key: string; readonly priority: Priority }[] = [];
   #timers: { readonly key: string; readonly dueMs: number; priority: Priority }[] = [];
   readonly #failures = new Map<string, number>();
@@ -116,16 +115,14 @@ class QueueModel {
   }
 
   #handOut(): void {
-    const [high, normal, low] = [this.#first('high'), this.#first('normal'), this.#first('low')];
-    const urgent = this.#wasHigh ? (normal ?? high) : (high ?? normal);
-    const next = low !== undefined && (urgent === undefined || this.#passed === 32) ? low : urgent;
+    const [normal, low] = [this.#first('normal'), this.#first('low')];
+    const next = low !== undefined && (normal === undefined || this.#passed === 32) ? low : normal;
     if (next === undefined) return;
     this.#idle -= 1;
     const turns = this.#turns[next.priority];
     turns.push(...turns.splice(0, 1));
     this.#unwait(next.key);
     this.#passed = next.priority === 'low' || low === undefined ? 0 : this.#passed + 1;
-    this.#wasHigh = next.priority === 'high';
     this.working.push(next);
     this.handedOut.push(next.key);
   }
@@ -139,7 +136,7 @@ class QueueModel {
 const namespaceOf = (key: string): string => (key.includes('/') ? (key.split('/')[0] as string) : '');
 
 const key = fc.constantFrom('a/1', 'a/2', 'a/3', 'b/1', 'b/2', 'cluster-scoped');
-const priority = fc.constantFrom<Priority>('high', 'normal', 'low');
+const priority = fc.constantFrom<Priority>('normal', 'low');
 const timeMs = fc.integer({ min: 1, max: 40 });
 const operation = fc.oneof(
   { weight: 4, arbitrary: fc.record({ type: fc.constant('add' as const), key, priority }) },

@@ -170,30 +170,6 @@ describe('a key of low priority', () => {
   });
 });
 
-describe('a key of high priority', () => {
-  const high = { priority: 'high' } as const;
-
-  test('takes turns with those of normal priority, also when it waits already', async () => {
-    queue.add('low', { priority: 'low' });
-    for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
-    queue.add('e', high);
-    queue.add('d', high);
-    expect(await taken()).toEqual(['e', 'a', 'd', 'b', 'c', 'low']);
-  });
-
-  test('does not delay the only key of another namespace, however many there are', async () => {
-    for (let i = 0; i < 1000; i += 1) queue.add(`busy/${i}`, high);
-    queue.add('quiet/a');
-    expect((await taken()).indexOf('quiet/a')).toBe(1);
-  });
-
-  test('does not starve those of low priority', async () => {
-    queue.add('low', { priority: 'low' });
-    for (let i = 0; i < 40; i += 1) queue.add(`high ${i}`, high);
-    expect((await taken()).indexOf('low')).toBe(32);
-  });
-});
-
 describe('namespaces take turns', () => {
   test('so that many keys of one do not delay the only key of another', async () => {
     for (let i = 0; i < 10_000; i += 1) queue.add(`busy/${i}`);
