@@ -51,6 +51,8 @@ test('the operator of the README writes a ConfigMap, and reports that, a taken n
     env,
     reject: false,
     cancelSignal: ended.signal,
+    // By default, execa kills a process 5 s after SIGTERM. On a busy machine this one needs longer.
+    forceKillAfterDelay: false,
   });
 
   const greetings = ['written', 'taken', 'refused'].map(greetingOf);

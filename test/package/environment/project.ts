@@ -47,7 +47,13 @@ export class EmptyProject {
   /** Starts a program and does not wait for its end. It is the test's to end. */
   start(program: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
     const [file, words] = dieWithParent(program, args);
-    return execa(file, words, { ...this.#options(environment), reject: false, all: true });
+    return execa(file, words, {
+      ...this.#options(environment),
+      reject: false,
+      // By default, execa kills a process 5 s after SIGTERM.
+      forceKillAfterDelay: false,
+      all: true,
+    });
   }
 
   /** What TypeScript has to say of the files here under strict options; empty if nothing. */
