@@ -1,6 +1,7 @@
 import { expect } from '@jest/globals';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
+import { findCondition } from '../../../src/runtime/index.ts';
 import { CronJob, Pod } from '../../../src/runtime/kinds/index.ts';
 import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import { eventually } from '../../../testkit/eventually.ts';
@@ -52,6 +53,20 @@ export async function expectNoWriteAtRest(cluster: TestCluster, count: number): 
       async () => {
         const { items } = await cluster.client.list(ScheduledEcho, { namespace });
         return items.every(({ status }) => status?.cronJobName !== undefined);
+      },
+      limitMs,
+    );
+    // A PodSet whose pods are Pending for a minute says so.
+    const { items: pods } = await cluster.client.list(Pod, { namespace });
+    const ready = { type: 'Ready', status: 'True', lastTransitionTime: new Date().toISOString() };
+    await forEachConcurrently(pods, ({ metadata }) =>
+      cluster.client.mergeStatus(Pod, metadata, { phase: 'Running', conditions: [ready] }),
+    );
+    await eventually(
+      'all pods are ready',
+      async () => {
+        const { items } = await cluster.client.list(PodSet, { namespace });
+        return items.every(({ status }) => findCondition(status?.conditions, 'Ready')?.status === 'True');
       },
       limitMs,
     );
