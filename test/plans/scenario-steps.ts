@@ -76,7 +76,7 @@ export const createdWithChild = async <T extends KubeObject>(
 /** An object that was changed must be as a new one of the same spec. */
 export const anew = (
   scenario: string,
-  controller: Pick<Scenario, 'kinds' | 'addControllers' | 'canonicalName' | 'always'>,
+  controller: Pick<Scenario, 'kinds' | 'addControllers' | 'canonicalName' | 'always' | 'mayDiffer'>,
   kind: CustomKind,
   specs: readonly [first: object, last: object],
 ): Scenario => ({
@@ -84,7 +84,7 @@ export const anew = (
   name: `${scenario}-anew`,
   restores: { 'created-anew': 'changed' },
   // The generation of the spec, and the hash of fields, among them the owner's uid.
-  mayDiffer: (path) => /\/(generation|applied)$/.test(path),
+  mayDiffer: (path) => /\/(generation|applied)$/.test(path) || controller.mayDiffer?.(path) === true,
   steps: {
     // Not a creation, whose fields a later apply would keep.
     create: update(kind, specs[0]),

@@ -65,14 +65,17 @@ export interface ExploreReport {
 /** How many undisturbed runs show what differs between any two. */
 const learningRuns = 3;
 
+/** An undisturbed run has no expected state to wait for, so it waits this long, in milliseconds: an operator may write its progress later. */
+const learningRestMs = 1500;
+
 /** For how long things happen in any order until the objects are right, in milliseconds. */
 const maxDisorderMs = 60_000;
 
 /** After that, an operator may back off for so long, in milliseconds. Less than its resyncs take, which would hide that it did not retry. */
 const maxRecoveryMs = 180_000;
 
-/** How long a list or a watch that has failed may wait until the next attempt, in milliseconds. */
-const maxBackoffMs = 60_000;
+/** How long a list or a watch that has failed may wait until the next attempt, and some more, in milliseconds. */
+const maxBackoffMs = 65_000;
 
 /** An operator at rest sends nothing for this long, apart from renewals of its Lease and of its watches, in milliseconds. */
 const restMs = 5000;
@@ -302,6 +305,7 @@ class Exploration {
   /** Waits until the objects are as after the undisturbed step. */
   async #recover(name: string, simulation: DirectedSimulation, world: ScenarioWorld): Promise<void> {
     const { scenario } = this.#options;
+    if (this.#learned === undefined) await simulation.advance(learningRestMs);
     let deadlineMs = simulation.nowMs + maxDisorderMs;
     let isRecovering = false;
     for (let pauseMs = 1000; ; pauseMs *= 2) {
