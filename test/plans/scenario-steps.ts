@@ -83,8 +83,8 @@ export const anew = (
   ...controller,
   name: `${scenario}-anew`,
   restores: { 'created-anew': 'changed' },
-  // The generation of the spec, and the hash of fields, among them the owner's uid.
-  mayDiffer: (path) => /\/(generation|applied)$/.test(path) || controller.mayDiffer?.(path) === true,
+  // The generation of the spec.
+  mayDiffer: (path) => path.endsWith('/generation') || controller.mayDiffer?.(path) === true,
   steps: {
     // Not a creation, whose fields a later apply would keep.
     create: update(kind, specs[0]),

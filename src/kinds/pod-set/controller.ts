@@ -144,10 +144,10 @@ const progressReasons: readonly string[] = [
 
 /** How long the status may wait, in milliseconds: 0 unless it only tells about progress, as the one that was written a moment ago. */
 function progressWaitMs(set: PodSet, { reason, error }: PodSetOutcome, { reportedAtMs }: ScalingState): number {
-  const isProgress = [reason, currentReady(set)?.reason ?? ''].every((each) => progressReasons.includes(each));
-  return isProgress && error === undefined && reportedAtMs !== undefined
-    ? reportedAtMs + progressEveryMs - performance.now()
-    : 0;
+  if (error !== undefined || reportedAtMs === undefined) return 0;
+  const isProgress = (each = ''): boolean => progressReasons.includes(each);
+  if (!isProgress(reason) || !isProgress(currentReady(set)?.reason)) return 0;
+  return Math.max(0, reportedAtMs + progressEveryMs - performance.now());
 }
 
 const appKey = ({ metadata }: { readonly metadata: { readonly namespace?: string } }, app = ''): string =>

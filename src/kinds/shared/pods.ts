@@ -46,8 +46,8 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
 /**
- * How long until the first of these pods should have started or ended, in milliseconds, for the requeue of its owner: no event tells that. Undefined
- * if none will be overdue.
+ * How long until the first of these pods should have started or ended, in milliseconds, for the requeue of its owner: no event tells
+ * that. Undefined if none will be overdue.
  *
  * @param nowMs milliseconds since 1970.
  */
@@ -85,8 +85,8 @@ const terminationSlackMs = 60_000;
 const sidecarSlackMs = 60_000;
 
 /**
- * How long a pod may be `Pending` without a word in its status, in milliseconds. Of a volume that cannot be mounted, or a scheduler that does
- * not exist, only Events tell.
+ * How long a pod may be `Pending` without a cause in its status, in milliseconds. Only Events tell that a volume cannot be mounted, or that
+ * the scheduler does not exist.
  */
 const startSlackMs = 60_000;
 
@@ -103,8 +103,9 @@ function overdueOf({ metadata, spec, status }: Pod): Overdue | undefined {
     const problem = `still terminating since ${deletionTimestamp}`;
     return { afterMs: Date.parse(deletionTimestamp) + terminationSlackMs, problem };
   }
-  // Else the kubelet starts the container again.
+  // The pods of Jobs are the others: their owners are not enqueued when such a pod starts after all.
   if (spec?.restartPolicy !== 'Never') {
+    // A container that has ended is started again.
     if (status?.phase !== 'Pending') return undefined;
     const problem = `not started since ${creationTimestamp} (kubectl --namespace ${namespace} describe pod ${name})`;
     return { afterMs: Date.parse(creationTimestamp) + startSlackMs, problem };

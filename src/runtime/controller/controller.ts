@@ -9,10 +9,12 @@ import type { Metrics } from '../observability/metrics.ts';
 import type {
   ControllerKeyState,
   ControllerObserver,
+  FailureKind,
   OperatorObserver,
+  ReconcileObserver,
+  ResultLabel,
   UnfinishedKey,
 } from '../observer/operator-observer.ts';
-import type { FailureKind, ReconcileObserver, ResultLabel } from '../observer/reconcile-observer.ts';
 import { type Cause, type QueueItem, type RetryOptions, WorkQueue } from '../queue/index.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import type { Logger } from '../shared/logger.ts';

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import type { CacheStatistics } from '../cache/index.ts';
 import type { RequestObserver } from '../client/index.ts';
 import type { FenceClosingReason, LeaderObserver, TakeoverReason } from '../leader-election/leader-observer.ts';
-import type { ReconcileObserver } from '../observer/reconcile-observer.ts';
+import type { ReconcileObserver } from '../observer/operator-observer.ts';
 import type { QueueObserver } from '../queue/index.ts';
 import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped-metrics.ts';
 

@@ -1,8 +1,7 @@
 import { summarizeError } from '../client/error-summary.ts';
 import { ApiError, type ClientRequest, type RequestTrace } from '../client/index.ts';
 import type { Kind, ObjectKey } from '../kind/index.ts';
-import type { QueuedKey, ReconcileTrace } from '../observer/operator-observer.ts';
-import type { FailureKind, ResultLabel } from '../observer/reconcile-observer.ts';
+import type { FailureKind, QueuedKey, ReconcileTrace, ResultLabel } from '../observer/operator-observer.ts';
 import type { Cause } from '../queue/index.ts';
 import { patchedPaths } from './field-paths.ts';
 

@@ -29,13 +29,15 @@ export { type StoryOptions, story } from '../observability/story.ts';
 export type {
   ControllerKeyState,
   ControllerObserver,
+  FailureKind,
   ObservedController,
   OperatorObserver,
   QueuedKey,
+  ReconcileObserver,
   ReconcileTrace,
+  ResultLabel,
   UnfinishedKey,
 } from '../observer/operator-observer.ts';
-export type { FailureKind, ReconcileObserver, ResultLabel } from '../observer/reconcile-observer.ts';
 export type { Cause, DeltaCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';

@@ -74,8 +74,8 @@ const maxDisorderMs = 60_000;
 /** After that, an operator may back off for so long, in milliseconds. Less than its resyncs take, which would hide that it did not retry. */
 const maxRecoveryMs = 180_000;
 
-/** How long a list or a watch that has failed may wait until the next attempt, and some more, in milliseconds. */
-const maxBackoffMs = 65_000;
+/** What an operator puts off, such as the next attempt of a failed watch, it does within a minute: then it must be at rest. In milliseconds. */
+const maxDelayMs = 65_000;
 
 /** An operator at rest sends nothing for this long, apart from renewals of its Lease and of its watches, in milliseconds. */
 const restMs = 5000;
@@ -90,8 +90,8 @@ const namespace = 'default';
 
 /**
  * Runs a scenario undisturbed, and then under random schedules: requests, responses and events of watches arrive in any order and at any
- * time, timers fire early, connections break, of several processes one is cut off for a
- * while, and the operator crashes and starts anew. A schedule fails unless
+ * time, timers fire early, connections break, one of several processes is cut off for a while, and the operator crashes and starts anew. A
+ * schedule fails unless
  *
  * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and generations;
  * - what the scenario's `always` says holds after each change;
@@ -279,7 +279,7 @@ class Exploration {
     await this.#recover(name, simulation, world);
     // A disturbed watch may still be waiting until it tries again. Then everything arrives, in time.
     this.#phase = 'orderly';
-    await simulation.advance(maxBackoffMs);
+    await simulation.advance(maxDelayMs);
     simulation.bookmark();
     const requests = simulation.requests;
     await simulation.advance(restMs);
@@ -406,16 +406,12 @@ class Exploration {
           run: count(() => simulation.crash(process)),
         },
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
-        // For a process alone, this is an outage: a step may wait for less time.
-        ...(replicas > 1
-          ? [
-              {
-                description: `${process.name} is cut off for ${cutOffMs / 1000} s`,
-                run: count(() => simulation.cutOff(process, cutOffMs)),
-              },
-            ]
-          : []),
       ]),
+      // For a process alone, this is an outage: a step may wait for less time.
+      ...(replicas > 1 ? simulation.processes : []).map((process) => ({
+        description: `${process.name} is cut off for ${cutOffMs / 1000} s`,
+        run: count(() => simulation.cutOff(process, cutOffMs)),
+      })),
       { description: 'the API server forgets earlier changes', run: count(() => simulation.compact()) },
       { description: 'watches get bookmarks', run: () => simulation.bookmark() },
     ];

@@ -397,10 +397,9 @@ export class SimulatedApiServer {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata;
     const { gracePeriodSeconds = Number.POSITIVE_INFINITY } = options;
     const isGraceful = strategy.deletionGraceSeconds?.(object, 0) !== undefined;
-    const isOver = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0;
     // Another deletion may only ask for less time.
-    if (isGraceful && deletionTimestamp !== undefined && !isOver && gracePeriodSeconds >= deletionGracePeriodSeconds)
-      return object;
+    if (isGraceful && deletionGracePeriodSeconds > 0 && gracePeriodSeconds >= deletionGracePeriodSeconds) return object;
+    const isOver = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
     const graceSeconds = isOver ? undefined : strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
     const isRemoved = finalizers.length === 0 && (graceSeconds ?? 0) === 0;

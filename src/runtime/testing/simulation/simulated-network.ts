@@ -64,8 +64,7 @@ export class SimulatedNetwork {
    * requests of processes that have ended, so that the next process works meanwhile.
    */
   steps(): readonly SimulationStep[] {
-    const reachable = [...this.#exchanges].filter(({ process }) => !this.#cutOff.includes(process));
-    const all = reachable.map((exchange) => ({ exchange, step: exchange.next() }));
+    const all = this.#reachable.map((exchange) => ({ exchange, step: exchange.next() }));
     const ready = all.filter(
       (each): each is { exchange: SimulatedExchange; step: SimulationStep } => each.step !== undefined,
     );
@@ -80,7 +79,11 @@ export class SimulatedNetwork {
 
   /** Sends a bookmark to each watch that has delivered everything, as the API server does once a minute. */
   bookmark(): void {
-    for (const exchange of this.#exchanges) if (!this.#cutOff.includes(exchange.process)) exchange.bookmark();
+    for (const exchange of this.#reachable) exchange.bookmark();
+  }
+
+  get #reachable(): readonly SimulatedExchange[] {
+    return [...this.#exchanges].filter(({ process }) => !this.#cutOff.includes(process));
   }
 
   /** Nothing reaches a process or comes from it for so long: its requests wait, or run into their timeouts. */
