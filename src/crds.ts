@@ -114,7 +114,8 @@ async function waitUntilGone(client: Client, name: string, signal: AbortSignal):
   try {
     for (;;) {
       const { status } = await client.get(CustomResourceDefinition, { name }, { signal });
-      state = conditionsOf(status);
+      const terminating = status?.conditions?.filter(({ type }) => type === 'Terminating') ?? [];
+      state = terminating.length > 0 ? conditionsOf({ conditions: terminating }) : 'the API server has not begun';
       await delay(pollMs, undefined, { signal });
     }
   } catch (error) {
