@@ -10,13 +10,14 @@
 FROM --platform=$BUILDPLATFORM docker.io/library/node:26.10.0-trixie-slim AS bundle
 WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
+COPY packages packages
 RUN npm ci --ignore-scripts
 COPY LICENSE tsconfig.json ./
 COPY src src
 COPY tools/release/bundle.ts tools/release/
 COPY tools/release/bundle tools/release/bundle
 RUN node tools/release/bundle.ts /app \
- && node tools/release/bundle.ts /petstore src/petstore/main.ts
+ && node tools/release/bundle.ts /petstore packages/petstore/src/server/main.ts
 
 FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
 # Node needs libatomic, which the base image of the last stages lacks; it contains libatomic's licence, which is gcc's. Node's licence

@@ -34,7 +34,7 @@ export async function ageOf(
 
 async function commitsSince(revision: string, folder: string): Promise<number> {
   // machine.ts marks a work tree with changes by a plus.
-  const args = ['rev-list', '--count', `${revision}..HEAD`, '--', 'src'];
+  const args = ['rev-list', '--count', `${revision}..HEAD`, '--', 'src', 'packages'];
   const { stdout, exitCode } = await execa('git', args, { cwd: folder, reject: false });
   if (revision.endsWith('+') || exitCode !== 0) {
     throw new UnknownAgeError(`the measured revision ${revision} is no commit of this clone: measure again`);

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { Transport } from '../src/runtime/client/transport.ts';
-import type { Client } from '../src/runtime/index.ts';
-import { ClusterRoleBinding, Namespace, ServiceAccount } from '../src/runtime/kinds/index.ts';
+import type { Client } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { ClusterRoleBinding, Namespace, ServiceAccount } from '@echoperator/runtime/kinds';
+import { HttpClient } from '../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../packages/runtime/src/client/transport.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
 import type { BinaryName } from '../tools/programs/index.ts';
 

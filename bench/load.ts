@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, keyOf, type Manifest } from '@echoperator/runtime';
+import { childManifest, desiredStatus } from '@echoperator/runtime/controller';
+import { Event, Job } from '@echoperator/runtime/kinds';
+import { statusPatch } from '../packages/runtime/src/kind/status-patch.ts';
+import { forEachConcurrently } from '../packages/testing/src/for-each-concurrently.ts';
 import { echoReasons, outcomeOf } from '../src/kinds/echo/controller.ts';
 import { echoJob } from '../src/kinds/echo/echo-job.ts';
 import { Echo } from '../src/kinds/echo/kind.ts';
-import { childManifest, desiredStatus } from '../src/runtime/controller/index.ts';
-import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
-import { statusPatch } from '../src/runtime/kind/status-patch.ts';
-import { Event, Job } from '../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { podSettings } from '../testkit/pod-settings.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';

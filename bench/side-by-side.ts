@@ -4,9 +4,9 @@
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Namespace } from '@echoperator/runtime/kinds';
+import { forEachConcurrently } from '../packages/testing/src/for-each-concurrently.ts';
 import { Echo } from '../src/kinds/echo/kind.ts';
-import { Namespace } from '../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
 import { connectWriters, echoNamed, eventsArrived, writers } from './load.ts';

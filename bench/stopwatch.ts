@@ -1,6 +1,6 @@
+import { type Client, findCondition, type Kind, type KubeObject } from '@echoperator/runtime';
+import { Job } from '@echoperator/runtime/kinds';
 import { Echo } from '../src/kinds/echo/kind.ts';
-import { type Client, findCondition, type Kind, type KubeObject } from '../src/runtime/index.ts';
-import { Job } from '../src/runtime/kinds/index.ts';
 import { namespace } from './api-server.ts';
 
 /** What a stopwatch waits for. */

@@ -1,7 +1,7 @@
-import { ApiError, listPages, resourceName } from './runtime/client/index.ts';
-import type { ReportingObject } from './runtime/controller/index.ts';
-import { type Client, findCondition, type Kind } from './runtime/index.ts';
-import { printable } from './runtime/process/index.ts';
+import { type Client, findCondition, type Kind } from '@echoperator/runtime';
+import { ApiError, listPages, resourceName } from '@echoperator/runtime/client';
+import type { ReportingObject } from '@echoperator/runtime/controller';
+import { printable } from '@echoperator/runtime/process';
 
 /** A kind whose objects have a finalizer that only the operator removes. */
 export interface KindWithFinalizer {

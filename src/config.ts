@@ -11,7 +11,7 @@ import {
   readEnvironment,
   seconds,
   text,
-} from './environment.ts';
+} from '@echoperator/settings';
 import { type ControllerName, controllerNames, kindEntries, reservedSettingsLabels } from './kinds.ts';
 
 /** The operator's settings. Each is read from the named environment variable; docs/operations.md lists them. */

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isNotFound } from './runtime/client/index.ts';
 import {
   type Client,
   type CustomKind,
   customResourceDefinition,
   deleteIfPresent,
   type Logger,
-} from './runtime/index.ts';
-import { CustomResourceDefinition } from './runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 
 const pollMs = 200;
 

@@ -7,7 +7,7 @@ import {
   type ExplainQuery,
   printableLines,
   story,
-} from './runtime/process/index.ts';
+} from '@echoperator/runtime/process';
 
 /** There is no explanation. The message says why. */
 export class ExplainError extends Error {

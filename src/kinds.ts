@@ -1,3 +1,4 @@
+import type { DefinedController } from '@echoperator/runtime/controller';
 import { bookStoreController } from './kinds/book-store/controller.ts';
 import { echoController } from './kinds/echo/controller.ts';
 import { type PetOptions, petController } from './kinds/pet/controller.ts';
@@ -7,7 +8,6 @@ import { type PostgresWriterOptions, postgresWriterController } from './kinds/po
 import { scheduledEchoController } from './kinds/scheduled-echo/controller.ts';
 import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
 import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
-import type { DefinedController } from './runtime/controller/index.ts';
 
 export { reservedSettingsLabels } from './kinds/shared/pod-metadata.ts';
 

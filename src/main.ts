@@ -1,3 +1,6 @@
+import type { Logger } from '@echoperator/runtime';
+import { ConnectionError, connect, createClient } from '@echoperator/runtime/client';
+import { printableLines, terminationSignal } from '@echoperator/runtime/process';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './crds.ts';
@@ -5,9 +8,6 @@ import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
 import { kinds, kindsWithFinalizer } from './operator.ts';
 import { controllerDisabled, fieldManager, run } from './runner.ts';
-import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
-import type { Logger } from './runtime/index.ts';
-import { printableLines, terminationSignal } from './runtime/process/index.ts';
 
 /** The bundler defines it as the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;

@@ -1,4 +1,7 @@
 import { readFileSync } from 'node:fs';
+import type { CustomKind, KubeObject, Operator } from '@echoperator/runtime';
+import { cache, type DefinedController } from '@echoperator/runtime/controller';
+import { CronJob, PersistentVolumeClaim, Pod } from '@echoperator/runtime/kinds';
 import { type Config, ConfigError, type JsonObject, readConfig } from './config.ts';
 import { keepReadFields as keepReadClaimFields } from './kinds/book-store/claims.ts';
 import type { PetOptions } from './kinds/pet/controller.ts';
@@ -8,9 +11,6 @@ import type { PodDefaults } from './kinds/shared/pod-defaults.ts';
 import { keepReadFields } from './kinds/shared/pods.ts';
 import type { PrintPodSettings } from './kinds/shared/print-pod.ts';
 import { type ControllerName, controllerNames, type KindSettings, kindEntries } from './kinds.ts';
-import { cache, type DefinedController } from './runtime/controller/index.ts';
-import type { CustomKind, KubeObject, Operator } from './runtime/index.ts';
-import { CronJob, PersistentVolumeClaim, Pod } from './runtime/kinds/index.ts';
 
 export { controllerDisabled } from './kinds/shared/disabled-controller.ts';
 

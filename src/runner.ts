@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { type Logger, runOperator } from '@echoperator/runtime';
+import { isInCluster } from '@echoperator/runtime/client';
+import { type LeaseTimings, PodCrashDetector, validateTimings } from '@echoperator/runtime/leader-election';
+import type { LeaderElectionOptions, OperatorProcess } from '@echoperator/runtime/process';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers, disabledKinds } from './operator.ts';
-import { isInCluster } from './runtime/client/index.ts';
-import { type Logger, runOperator } from './runtime/index.ts';
-import { type LeaseTimings, PodCrashDetector, validateTimings } from './runtime/leader-election/index.ts';
-import type { LeaderElectionOptions, OperatorProcess } from './runtime/process/index.ts';
 
 export { controllerDisabled } from './operator.ts';
 

@@ -8,7 +8,7 @@
  * Exits with 0 if no schedule failed.
  */
 import { randomInt } from 'node:crypto';
-import { ExplorationError, explore } from '../src/runtime/testing/simulation/index.ts';
+import { ExplorationError, explore } from '@echoperator/testing/simulation';
 import { simulatedScenarios } from './integration/environment/simulated-scenarios.ts';
 
 const { SCENARIO = '', EXPLORE_SEED, MINUTES = '40' } = process.env;

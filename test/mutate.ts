@@ -8,12 +8,12 @@
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { connectOperator } from '@echoperator/runtime/process';
+import { type MutateReport, mutate } from '@echoperator/testing';
 import { pino } from 'pino';
 import { readConfig } from '../src/config.ts';
 import { addControllers } from '../src/operator.ts';
-import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { connectOperator } from '../src/runtime/process/index.ts';
-import { type MutateReport, mutate } from '../src/runtime/testing/index.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { eventually } from '../testkit/eventually.ts';
 import { namespaceWithNode } from '../testkit/kwok.ts';

@@ -8,15 +8,15 @@
  */
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pino } from 'pino';
-import { kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
 import {
   type PerturbOptions,
   type PerturbReport,
   perturb,
   type Scenario,
   type WriteCounts,
-} from '../src/runtime/testing/index.ts';
+} from '@echoperator/testing';
+import { pino } from 'pino';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';

@@ -11,7 +11,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
+import { forEachConcurrently } from '../packages/testing/src/for-each-concurrently.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { OutsidePrograms } from './integration/environment/outside-systems.ts';

@@ -12,10 +12,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ApiServer, FaultProxy } from '@echoperator/testing';
 import fc from 'fast-check';
-import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { Transport } from '../src/runtime/client/transport.ts';
-import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
+import { HttpClient } from '../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../packages/runtime/src/client/transport.ts';
 import { apiServerPrograms } from '../testkit/api-server-programs.ts';
 import { freePorts } from '../testkit/free-ports.ts';
 import { minutesOf } from '../testkit/random-runs.ts';

@@ -1,5 +1,5 @@
+import type { Manifest, ObjectKey } from '@echoperator/runtime';
 import { Echo } from '../src/kinds/echo/kind.ts';
-import type { Manifest, ObjectKey } from '../src/runtime/index.ts';
 import type { TestCluster } from './test-cluster.ts';
 import { customManifest, withReason } from './with-reason.ts';
 

@@ -1,4 +1,4 @@
-import { eventually as within } from '../src/runtime/testing/eventually.ts';
+import { eventually as within } from '../packages/testing/src/eventually.ts';
 
 /** A busy machine may give a process a tenth of its usual time. */
 const timeoutMs = 90_000;

@@ -1,5 +1,5 @@
-import type { Client, ObjectKey } from '../src/runtime/index.ts';
-import { Pod } from '../src/runtime/kinds/index.ts';
+import type { Client, ObjectKey } from '@echoperator/runtime';
+import { Pod } from '@echoperator/runtime/kinds';
 
 /** Writes the status that a kubelet reports for a pod whose image cannot be pulled. */
 export async function failPull(client: Client, pod: ObjectKey, image: string): Promise<void> {

@@ -11,8 +11,8 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { OutsideWrite } from '../src/runtime/testing/index.ts';
-import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
+import type { OutsideWrite } from '@echoperator/testing';
+import { resetConnection } from '../packages/testing/src/reset-connection.ts';
 
 /**
  * A fault of a call:

@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-import { execa } from 'execa';
-import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { Transport } from '../src/runtime/client/transport.ts';
-import type { Client } from '../src/runtime/index.ts';
+import type { Client } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
 import {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
   Namespace,
   Node,
   Pod,
-} from '../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
+import { execa } from 'execa';
+import { HttpClient } from '../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../packages/runtime/src/client/transport.ts';
 import { eventually } from './eventually.ts';
 import type { TestCluster } from './test-cluster.ts';
 

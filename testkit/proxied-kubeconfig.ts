@@ -1,8 +1,8 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { FaultProxy } from '@echoperator/testing';
 import { parse, stringify } from 'yaml';
-import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { FaultProxy } from '../src/runtime/testing/index.ts';
 import { certificate, certificateKey } from './certificate.ts';
 
 /**

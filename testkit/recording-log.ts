@@ -1,4 +1,4 @@
-import type { Logger } from '../src/runtime/index.ts';
+import type { Logger } from '@echoperator/runtime';
 
 /** A log line, with the bindings of its logger. */
 export interface LogLine {

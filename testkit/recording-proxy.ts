@@ -6,8 +6,8 @@ import { Agent, createServer, request as httpsRequest, type Server } from 'node:
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
+import { type Connection, kubeconfigConnection } from '@echoperator/runtime/client';
 import { parse, stringify } from 'yaml';
-import { type Connection, kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { certificate, certificateKey } from './certificate.ts';
 
 /** A request to an API server and what it responded: a line of a recording. */

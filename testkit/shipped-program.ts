@@ -1,13 +1,14 @@
-import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { linkPackages } from '../tools/link-packages.ts';
 import { bundle } from '../tools/release/bundle.ts';
 import { dieWithParent } from './die-with-parent.ts';
 
 const repository = join(import.meta.dirname, '..');
 
 /** The entry points of the programs that have an image. */
-const entries = { operator: 'src/main.ts', petstore: 'src/petstore/main.ts' } as const;
+const entries = { operator: 'src/main.ts', petstore: 'packages/petstore/src/server/main.ts' } as const;
 
 export type ShippedProgramName = keyof typeof entries;
 
@@ -48,10 +49,13 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   const sources = join(folder, 'sources');
   await mkdir(sources, { recursive: true });
   const archive = join(folder, 'sources.tar');
-  const paths = ['src', 'package.json', 'Dockerfile'];
+  const wanted = ['src', 'packages', 'package.json', 'Dockerfile'];
+  // Revisions from before the packages have none.
+  const { stdout } = await execa('git', ['ls-tree', '--name-only', revision, '--', ...wanted], { cwd: repository });
+  const paths = stdout.split('\n');
   await execa('git', ['archive', `--output=${archive}`, revision, ...paths], { cwd: repository });
   await execa('tar', ['--extract', `--file=${archive}`, `--directory=${sources}`]);
-  await symlink(join(repository, 'node_modules'), join(sources, 'node_modules'));
+  await linkPackages(sources);
   return sources;
 }
 

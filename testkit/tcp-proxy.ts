@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
-import type { OutsideWrite } from '../src/runtime/testing/index.ts';
-import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
+import type { OutsideWrite } from '@echoperator/testing';
+import { resetConnection } from '../packages/testing/src/reset-connection.ts';
 
 /** Called with the data that a client sends, before it is forwarded. */
 export type OnSent = (data: Buffer) => void;

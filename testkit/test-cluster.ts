@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-
+import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '@echoperator/runtime';
+import { ApiError, isNotFound, kubeconfigConnection, NoResponseError } from '@echoperator/runtime/client';
+import { Job, Namespace, Pod } from '@echoperator/runtime/kinds';
+import { HttpClient } from '../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../packages/runtime/src/client/transport.ts';
+import { forEachConcurrently } from '../packages/testing/src/for-each-concurrently.ts';
 import { kinds } from '../src/operator.ts';
-import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { ApiError, isNotFound, kubeconfigConnection, NoResponseError } from '../src/runtime/client/index.ts';
-import { Transport } from '../src/runtime/client/transport.ts';
-import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../src/runtime/index.ts';
-import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../src/runtime/testing/for-each-concurrently.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { serverOfWorker } from './server-of-worker.ts';

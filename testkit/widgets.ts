@@ -1,5 +1,5 @@
-import type { ObjectMeta } from '../src/runtime/client/index.ts';
-import { builtInKind, type ObjectOf } from '../src/runtime/index.ts';
+import { builtInKind, type ObjectOf } from '@echoperator/runtime';
+import type { ObjectMeta } from '@echoperator/runtime/client';
 
 /** Kinds for unit tests: a Widget owns Parts. */
 export const Widget = builtInKind<{

@@ -1,5 +1,5 @@
-import type { StandardStatus } from '../src/runtime/controller/index.ts';
-import { type Condition, findCondition, type Kind, type KubeObject, type ObjectKey } from '../src/runtime/index.ts';
+import { type Condition, findCondition, type Kind, type KubeObject, type ObjectKey } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
 import { eventually } from './eventually.ts';
 import type { TestCluster } from './test-cluster.ts';
 

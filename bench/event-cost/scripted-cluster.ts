@@ -3,13 +3,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { KubeObject } from '@echoperator/runtime';
+import { childManifest, desiredStatus } from '@echoperator/runtime/controller';
+import { Job } from '@echoperator/runtime/kinds';
+import { statusPatch } from '../../packages/runtime/src/kind/status-patch.ts';
 import { echoReasons, outcomeOf } from '../../src/kinds/echo/controller.ts';
 import { echoJob } from '../../src/kinds/echo/echo-job.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { childManifest, desiredStatus } from '../../src/runtime/controller/index.ts';
-import type { KubeObject } from '../../src/runtime/index.ts';
-import { statusPatch } from '../../src/runtime/kind/status-patch.ts';
-import { Job } from '../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
 /** The list of pods is empty, because nothing runs the Jobs. So is that of CronJobs, whose names our operator compares with the Echos'. */

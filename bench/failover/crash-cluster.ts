@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import type { Client } from '../../src/runtime/index.ts';
+import type { Client } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import {
   Cluster,
   ClusterError,

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Lease, Pod } from '../../src/runtime/kinds/index.ts';
+import { Lease, Pod } from '@echoperator/runtime/kinds';
 import { namespace } from '../api-server.ts';
 import { syncedMark, TurnError, workers } from '../running-operator.ts';
 import type { CrashCluster } from './crash-cluster.ts';

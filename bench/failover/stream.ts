@@ -1,4 +1,4 @@
-import type { Client } from '../../src/runtime/index.ts';
+import type { Client } from '@echoperator/runtime';
 import { steady } from '../load.ts';
 import { timeoutMsFor } from '../plan.ts';
 import { TurnError } from '../running-operator.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { forEachConcurrently } from '../../src/runtime/testing/for-each-concurrently.ts';
+import { forEachConcurrently } from '../../packages/testing/src/for-each-concurrently.ts';
 import { type ApiServer, startApiServer } from '../api-server.ts';
 import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
 import { connectWriters, eventsArrived, writers } from '../load.ts';

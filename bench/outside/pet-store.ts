@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { RemotePets } from '../../src/petstore/remote-pets.ts';
+import { RemotePets } from '../../packages/petstore/src/server/remote-pets.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';

@@ -1,10 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { Pet, petFinalizer } from '../../src/kinds/pet/kind.ts';
-import { petReasons } from '../../src/kinds/pet/reasons.ts';
-import { wantedPet } from '../../src/kinds/pet/store-pet.ts';
-import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
-import { postgresWriterReasons } from '../../src/kinds/postgres-writer/reasons.ts';
-import { desiredStatus } from '../../src/runtime/controller/index.ts';
 import {
   type Client,
   cleanedUp,
@@ -14,7 +8,13 @@ import {
   type KubeObject,
   type Manifest,
   patchStatus,
-} from '../../src/runtime/index.ts';
+} from '@echoperator/runtime';
+import { desiredStatus } from '@echoperator/runtime/controller';
+import { Pet, petFinalizer } from '../../src/kinds/pet/kind.ts';
+import { petReasons } from '../../src/kinds/pet/reasons.ts';
+import { wantedPet } from '../../src/kinds/pet/store-pet.ts';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
+import { postgresWriterReasons } from '../../src/kinds/postgres-writer/reasons.ts';
 import { namespace } from '../api-server.ts';
 import type { Figures } from '../measurements.ts';
 import type { Plan } from '../plan.ts';

@@ -1,10 +1,10 @@
+import { Applier, EventRecorder, Manager } from '@echoperator/runtime';
+import { Metrics } from '@echoperator/runtime/process';
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { echoController } from '../../src/kinds/echo/controller.ts';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import { Applier, EventRecorder, Manager } from '../../src/runtime/index.ts';
-import { Metrics } from '../../src/runtime/process/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { ScriptedCluster } from '../event-cost/scripted-cluster.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, KubeObject } from '@echoperator/runtime';
 import { expect, test } from '@jest/globals';
-import type { Client, KubeObject } from '../../src/runtime/index.ts';
 import { steady } from '../load.ts';
 
 test('an even pace tells when each creation was due, however late the server answers', async () => {

@@ -1,4 +1,4 @@
-import type { Logger } from '../runtime/index.ts';
+import type { Logger } from '@echoperator/runtime';
 
 /** A system outside of the cluster cannot be used: the request failed, or was not sent. */
 export class OutsideDownError extends Error {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ClusterRole, Pod, Role, RoleBinding } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-import { ClusterRole, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

@@ -1,15 +1,15 @@
 import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { customResourceDefinition } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
-import { isNotFound } from '../../src/runtime/client/index.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Lease, NetworkPolicy, StatefulSet, SubjectAccessReview } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { controllerNames } from '../../src/kinds.ts';
-import { Lease, NetworkPolicy, StatefulSet, SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {

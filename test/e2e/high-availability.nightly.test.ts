@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { findCondition } from '@echoperator/runtime';
+import { CustomResourceDefinition, Pod } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { defaultTimings } from '../../packages/runtime/src/leader-election/timings.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { findCondition } from '../../src/runtime/index.ts';
-import { CustomResourceDefinition, Pod } from '../../src/runtime/kinds/index.ts';
-import { defaultTimings } from '../../src/runtime/leader-election/timings.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { olderChart } from './environment/older-chart.ts';
 import { hasEnded, signalAll } from './environment/process-state.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { defaultTimings } from '../../src/runtime/leader-election/timings.ts';
+import { defaultTimings } from '../../packages/runtime/src/leader-election/timings.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { processState, signalAll } from './environment/process-state.ts';
 import { Trials } from './environment/trials.ts';

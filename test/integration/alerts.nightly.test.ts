@@ -1,12 +1,12 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Lease, ResourceQuota } from '@echoperator/runtime/kinds';
+import type { FaultProxy, RequestFilter } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { Pet } from '../../src/kinds/pet/kind.ts';
 import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
-import { Lease, ResourceQuota } from '../../src/runtime/kinds/index.ts';
-import type { FaultProxy, RequestFilter } from '../../src/runtime/testing/index.ts';
 import { dashboardPicture } from '../../testkit/dashboard-picture.ts';
 import { panelQueries } from '../../testkit/dashboards.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';

@@ -1,24 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { parseAllDocuments } from 'yaml';
-import { definitionOf } from '../../src/crds.ts';
-import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { Echo } from '../../src/kinds/echo/kind.ts';
-import { kinds } from '../../src/operator.ts';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import type { StandardStatus } from '../../src/runtime/controller/index.ts';
 import {
   customResourceDefinition,
   findCondition,
   type Kind,
   type KubeObject,
   type Manifest,
-} from '../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import type { StandardStatus } from '@echoperator/runtime/controller';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
+import { definitionOf } from '../../src/crds.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { kinds } from '../../src/operator.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';

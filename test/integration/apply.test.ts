@@ -1,8 +1,3 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { Store } from '../../src/runtime/cache/store.ts';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
 import {
   Applier,
   type ApplyResult,
@@ -11,7 +6,8 @@ import {
   type KubeObject,
   keyOf,
   type Manifest,
-} from '../../src/runtime/index.ts';
+} from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
 import {
   ConfigMap,
   CronJob,
@@ -24,7 +20,11 @@ import {
   Secret,
   Service,
   StatefulSet,
-} from '../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { Store } from '../../packages/runtime/src/cache/store.ts';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { rewrite } from './environment/admission-policy.ts';
 import { contentOf } from './environment/apply-property.ts';

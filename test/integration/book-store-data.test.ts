@@ -1,7 +1,7 @@
+import { findCondition } from '@echoperator/runtime';
+import { ConfigMap, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { findCondition } from '../../src/runtime/index.ts';
-import { ConfigMap, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {

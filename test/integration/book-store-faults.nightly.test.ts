@@ -1,5 +1,5 @@
+import { Lease } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, beforeEach, test } from '@jest/globals';
-import { Lease } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import {
   askForMore,

@@ -1,8 +1,8 @@
+import { findCondition } from '@echoperator/runtime';
+import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { findCondition } from '../../src/runtime/index.ts';
-import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { allowScheduling, preventScheduling } from '../../testkit/kwok.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

@@ -1,13 +1,6 @@
+import { controllerOf, findCondition, type KubeObject } from '@echoperator/runtime';
+import { ConfigMap, Deployment, Event, PersistentVolumeClaim, Service, StatefulSet } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
-import {
-  ConfigMap,
-  Deployment,
-  Event,
-  PersistentVolumeClaim,
-  Service,
-  StatefulSet,
-} from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {

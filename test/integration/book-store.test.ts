@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findCondition, isControlledBy } from '@echoperator/runtime';
+import { Deployment, Pod, Service } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { isReady } from '../../src/kinds/shared/pods.ts';
-import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { Deployment, Pod, Service } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import {

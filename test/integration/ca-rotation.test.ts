@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { done } from '@echoperator/runtime';
+import { type ConnectedClient, createClient } from '@echoperator/runtime/client';
+import { ClusterRoleBinding, ConfigMap, Lease, ServiceAccount } from '@echoperator/runtime/kinds';
+import { connectOperator } from '@echoperator/runtime/process';
+import { ApiServer } from '@echoperator/testing';
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
-import { inClusterConnection } from '../../src/runtime/client/in-cluster.ts';
-import { type ConnectedClient, createClient } from '../../src/runtime/client/index.ts';
-import { done } from '../../src/runtime/index.ts';
-import { ClusterRoleBinding, ConfigMap, Lease, ServiceAccount } from '../../src/runtime/kinds/index.ts';
-import { connectOperator } from '../../src/runtime/process/index.ts';
-import { ApiServer } from '../../src/runtime/testing/index.ts';
+import { inClusterConnection } from '../../packages/runtime/src/client/in-cluster.ts';
 import { apiServerPrograms } from '../../testkit/api-server-programs.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Kind } from '@echoperator/runtime';
 import {
   isAlreadyExists,
   isConflict,
@@ -6,11 +6,11 @@ import {
   isNotFound,
   isUidMismatch,
   kubeconfigConnection,
-} from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import type { Kind } from '../../src/runtime/index.ts';
-import * as readyMadeKinds from '../../src/runtime/kinds/index.ts';
-import { ConfigMap, Deployment, Namespace } from '../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/client';
+import * as readyMadeKinds from '@echoperator/runtime/kinds';
+import { ConfigMap, Deployment, Namespace } from '@echoperator/runtime/kinds';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;

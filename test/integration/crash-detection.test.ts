@@ -2,20 +2,20 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
-import * as yaml from 'yaml';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection, type WatchEvent } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import type { Client, KubeObject } from '../../src/runtime/index.ts';
-import { Lease, Pod } from '../../src/runtime/kinds/index.ts';
+import type { Client, KubeObject } from '@echoperator/runtime';
+import { kubeconfigConnection, type WatchEvent } from '@echoperator/runtime/client';
+import { Lease, Pod } from '@echoperator/runtime/kinds';
 import {
   LeaderElector,
   type LeaderElectorOptions,
   PodCrashDetector,
   type PodCrashDetectorOptions,
-} from '../../src/runtime/leader-election/index.ts';
+} from '@echoperator/runtime/leader-election';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import * as yaml from 'yaml';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

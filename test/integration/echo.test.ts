@@ -1,7 +1,7 @@
+import { findCondition, isControlledBy } from '@echoperator/runtime';
+import { Event, Job, Namespace, ResourceQuota } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { Event, Job, Namespace, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { CustomKind, KubeObject, ObjectKey } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { forEachConcurrently } from '../../packages/testing/src/for-each-concurrently.ts';
 import { definitionOf } from '../../src/crds.ts';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import type { StandardStatus } from '../../src/runtime/controller/index.ts';
-import type { CustomKind, KubeObject, ObjectKey } from '../../src/runtime/index.ts';
-import { forEachConcurrently } from '../../src/runtime/testing/for-each-concurrently.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -1,7 +1,7 @@
+import { EventRecorder } from '@echoperator/runtime';
+import { Event } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { EventRecorder } from '../../src/runtime/index.ts';
-import { Event } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

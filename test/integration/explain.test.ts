@@ -1,7 +1,7 @@
+import type { Kind } from '@echoperator/runtime';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { kinds } from '../../src/operator.ts';
-import type { Kind } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

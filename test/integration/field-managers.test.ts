@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { customResourceDefinition } from '@echoperator/runtime';
+import { ApiServer } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
-import { ApiServer } from '../../src/runtime/testing/index.ts';
 import { apiServerPrograms } from '../../testkit/api-server-programs.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
 import { compareHistories, Shapes } from './environment/field-managers-property.ts';

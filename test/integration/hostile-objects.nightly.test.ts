@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-
+import { isCustomKind } from '../../packages/runtime/src/kind/define-kind.ts';
 import { kinds } from '../../src/operator.ts';
-import { isCustomKind } from '../../src/runtime/kind/index.ts';
 import { formerlyFatal, HostileTrial } from './environment/hostile-trial.ts';
 import { sampleNumber } from './environment/perturbation-sample.ts';
 

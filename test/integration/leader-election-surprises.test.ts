@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { ApiError, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import type { KubeObject, Manifest } from '../../src/runtime/index.ts';
-import { Lease } from '../../src/runtime/kinds/index.ts';
+import type { KubeObject, Manifest } from '@echoperator/runtime';
+import { ApiError, kubeconfigConnection } from '@echoperator/runtime/client';
+import { Lease } from '@echoperator/runtime/kinds';
 import {
   type CrashDetector,
   LeaderElector,
   type LeaderElectorOptions,
   LeadershipLostError,
-} from '../../src/runtime/leader-election/index.ts';
+} from '@echoperator/runtime/leader-election';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

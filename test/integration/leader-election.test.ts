@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { Lease } from '@echoperator/runtime/kinds';
+import { LeaderElector, LeadershipLostError, type LeaseTimings } from '@echoperator/runtime/leader-election';
+import { FaultProxy, isWatch, type RequestFilter } from '@echoperator/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import { Lease } from '../../src/runtime/kinds/index.ts';
-import { LeaderElector, LeadershipLostError, type LeaseTimings } from '../../src/runtime/leader-election/index.ts';
-import { FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

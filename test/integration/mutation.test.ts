@@ -1,20 +1,13 @@
+import { controllerReference, defineReasons, done, type Operator, OutcomeReporter, owns } from '@echoperator/runtime';
+import { type Connection, kubeconfigConnection } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import { connectOperator } from '@echoperator/runtime/process';
+import { type MutationSubject, mutate } from '@echoperator/testing';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { readConfig } from '../../src/config.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { addControllers } from '../../src/operator.ts';
-import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import {
-  controllerReference,
-  defineReasons,
-  done,
-  type Operator,
-  OutcomeReporter,
-  owns,
-} from '../../src/runtime/index.ts';
-import { ConfigMap } from '../../src/runtime/kinds/index.ts';
-import { connectOperator } from '../../src/runtime/process/index.ts';
-import { type MutationSubject, mutate } from '../../src/runtime/testing/index.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { mutatedSubjects } from '../plans/index.ts';
 

@@ -1,8 +1,8 @@
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { collectionPath, objectPath } from '../../packages/runtime/src/client/resource-path.ts';
 import { definitionOf } from '../../src/crds.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
-import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { OwnServer } from './environment/own-server.ts';

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isControlledBy } from '@echoperator/runtime';
+import { Pod, Service, StatefulSet } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { isControlledBy } from '../../src/runtime/index.ts';
-import { Pod, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

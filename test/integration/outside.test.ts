@@ -1,14 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findCondition, type Kind } from '@echoperator/runtime';
+import type { ReportingObject } from '@echoperator/runtime/controller';
+import { Event } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer } from '../../src/kinds/book-store/kind.ts';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import type { ReportingObject } from '../../src/runtime/controller/index.ts';
-import { findCondition, type Kind } from '../../src/runtime/index.ts';
-import { Event } from '../../src/runtime/kinds/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';

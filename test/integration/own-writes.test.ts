@@ -1,12 +1,12 @@
+import { done, keyOf, Manager } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { Metrics } from '@echoperator/runtime/process';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
+import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../packages/runtime/src/client/transport.ts';
+import { forEachConcurrently } from '../../packages/testing/src/for-each-concurrently.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { HttpClient } from '../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
-import { done, keyOf, Manager } from '../../src/runtime/index.ts';
-import { Metrics } from '../../src/runtime/process/index.ts';
-import { forEachConcurrently } from '../../src/runtime/testing/for-each-concurrently.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

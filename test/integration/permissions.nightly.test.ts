@@ -1,14 +1,14 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { leasePermissions, type PolicyRule, permissions } from '@echoperator/runtime';
+import { type Connection, kubeconfigConnection } from '@echoperator/runtime/client';
+import { ClusterRole, ClusterRoleBinding } from '@echoperator/runtime/kinds';
+import { FaultProxy, type ProxiedRequest, perturb } from '@echoperator/testing';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { parse, stringify } from 'yaml';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { leasePermissions, type PolicyRule, permissions } from '../../src/runtime/index.ts';
-import { ClusterRole, ClusterRoleBinding } from '../../src/runtime/kinds/index.ts';
-import { FaultProxy, type ProxiedRequest, perturb } from '../../src/runtime/testing/index.ts';
 import { startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { kindPlans, outsideScenariosOn, scenariosOn } from '../plans/index.ts';

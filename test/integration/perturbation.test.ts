@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { type Condition, controllerReference, done, requeueAfter } from '@echoperator/runtime';
+import { type Connection, kubeconfigConnection } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import { perturb, type Scenario } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { pino } from 'pino';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { type Condition, controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
-import { ConfigMap } from '../../src/runtime/kinds/index.ts';
-import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

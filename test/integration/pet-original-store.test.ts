@@ -1,6 +1,6 @@
+import { findCondition } from '@echoperator/runtime';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet } from '../../src/kinds/pet/kind.ts';
-import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import type { OperatorProcess } from '../../testkit/operator-process.ts';
 import { withReason } from '../../testkit/with-reason.ts';

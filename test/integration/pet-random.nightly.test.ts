@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { InjectedFault } from '@echoperator/testing';
 import { afterAll, beforeAll, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pet } from '../../src/kinds/pet/kind.ts';
-import type { InjectedFault } from '../../src/runtime/testing/index.ts';
 import type { OperatorProcess } from '../../testkit/operator-process.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { nightlyPlan, type RunEffects, runAtRandom } from '../../testkit/random-runs.ts';

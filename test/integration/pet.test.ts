@@ -1,9 +1,9 @@
 import { Code } from '@connectrpc/connect';
+import { findCondition } from '@echoperator/runtime';
+import { isInvalid } from '@echoperator/runtime/client';
+import { Event } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet, petFinalizer } from '../../src/kinds/pet/kind.ts';
-import { isInvalid } from '../../src/runtime/client/index.ts';
-import { findCondition } from '../../src/runtime/index.ts';
-import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { forbid } from './environment/admission-policy.ts';

@@ -3,15 +3,8 @@ import { type ClientHttp2Session, type ClientSessionOptions, connect } from 'nod
 import { connect as connectSocket, type Socket } from 'node:net';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createClient } from '@connectrpc/connect';
+import { Health, openChannel, PetSchema, PetStore, type PetStoreChannel, PetType } from '@echoperator/petstore/wire';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  Health,
-  openChannel,
-  PetSchema,
-  PetStore,
-  type PetStoreChannel,
-  PetType,
-} from '../../src/petstore-wire/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { inTime } from '../../testkit/in-time.ts';
 import { describeOnLinux } from '../../testkit/on-linux.ts';

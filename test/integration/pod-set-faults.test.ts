@@ -1,12 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { pino } from 'pino';
-import { podSetController } from '../../src/kinds/pod-set/controller.ts';
-import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { caches } from '../../src/operator.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import type { ObjectKey } from '../../src/runtime/index.ts';
-import { Pod } from '../../src/runtime/kinds/index.ts';
-import { connectOperator } from '../../src/runtime/process/index.ts';
+import type { ObjectKey } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { Pod } from '@echoperator/runtime/kinds';
+import { connectOperator } from '@echoperator/runtime/process';
 import {
   type Fault,
   FaultProxy,
@@ -14,7 +9,12 @@ import {
   type InjectedFault,
   isWatch,
   type RequestFilter,
-} from '../../src/runtime/testing/index.ts';
+} from '@echoperator/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { podSetController } from '../../src/kinds/pod-set/controller.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { caches } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';

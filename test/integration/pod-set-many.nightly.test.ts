@@ -1,7 +1,7 @@
+import { controllerOf } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { isNotFound } from '../../src/runtime/client/index.ts';
-import { controllerOf } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import {

@@ -1,8 +1,8 @@
+import { controllerReference, findCondition, isControlledBy } from '@echoperator/runtime';
+import { ConfigMap, Event, Namespace, Pod, ResourceQuota } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { ConfigMap, Event, Namespace, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';

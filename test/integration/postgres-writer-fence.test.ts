@@ -1,6 +1,6 @@
+import { GateClosedError } from '@echoperator/runtime/client';
 import { expect, test } from '@jest/globals';
 import { Database } from '../../src/kinds/postgres-writer/database.ts';
-import { GateClosedError } from '../../src/runtime/client/index.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';

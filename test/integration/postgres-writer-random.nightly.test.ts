@@ -1,7 +1,7 @@
+import type { ObjectKey } from '@echoperator/runtime';
+import { type FaultProxy, isWrite, type ProxiedRequest } from '@echoperator/testing';
 import { afterAll, beforeAll, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { ObjectKey } from '../../src/runtime/index.ts';
-import { type FaultProxy, isWrite, type ProxiedRequest } from '../../src/runtime/testing/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { nightlyPlan, type RunEffects, runAtRandom } from '../../testkit/random-runs.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';

@@ -1,7 +1,7 @@
+import { findCondition, type ObjectKey } from '@echoperator/runtime';
+import { Event } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgres-writer/kind.ts';
-import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
-import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorCommand } from '../../testkit/operator-process.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';

@@ -1,10 +1,10 @@
+import { findCondition, type KubeObject, type ObjectKey } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
+import { CronJob, Pod } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import type { StandardStatus } from '../../src/runtime/controller/index.ts';
-import { findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
-import { CronJob, Pod } from '../../src/runtime/kinds/index.ts';
 import { ChartRole } from '../../testkit/chart-role.ts';
 import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';

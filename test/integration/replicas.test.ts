@@ -1,13 +1,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { Job, Lease } from '@echoperator/runtime/kinds';
+import { FaultProxy, type RequestFilter } from '@echoperator/testing';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { controllers, kinds } from '../../src/operator.ts';
-import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Job, Lease } from '../../src/runtime/kinds/index.ts';
-import { FaultProxy, type RequestFilter } from '../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';

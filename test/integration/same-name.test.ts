@@ -1,10 +1,10 @@
+import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '@echoperator/runtime';
+import { CronJob, CustomResourceDefinition, Job } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { definitionOf } from '../../src/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
-import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
-import { CronJob, CustomResourceDefinition, Job } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';

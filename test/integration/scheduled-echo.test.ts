@@ -1,8 +1,8 @@
+import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import { CronJob, Event, Job } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import { isNotFound } from '../../src/runtime/client/index.ts';
-import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
-import { CronJob, Event, Job } from '../../src/runtime/kinds/index.ts';
 import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';

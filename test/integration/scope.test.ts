@@ -1,6 +1,6 @@
+import { Lease, Pod } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { Lease, Pod } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
 import { exitInTime } from '../../testkit/in-time.ts';

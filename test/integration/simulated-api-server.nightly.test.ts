@@ -1,5 +1,5 @@
+import type { ApiServer } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import type { ApiServer } from '../../src/runtime/testing/index.ts';
 import { compareHistories, startHistoryServer } from './environment/random-histories.ts';
 
 // A failure prints the variables that repeat it.

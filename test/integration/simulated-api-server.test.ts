@@ -1,5 +1,5 @@
+import type { ApiServer } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { ApiServer } from '../../src/runtime/testing/index.ts';
 import { compareHistories, startHistoryServer } from './environment/random-histories.ts';
 
 const count = 100;

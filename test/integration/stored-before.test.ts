@@ -1,11 +1,11 @@
+import { type CustomKind, findCondition, type KubeObject, type ObjectKey } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { isObject } from '../../packages/runtime/src/apply/json.ts';
+import { collectionPath, objectPath } from '../../packages/runtime/src/client/resource-path.ts';
 import { definitionOf } from '../../src/crds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
-import { isObject } from '../../src/runtime/apply/json.ts';
-import { collectionPath, objectPath } from '../../src/runtime/client/resource-path.ts';
-import type { StandardStatus } from '../../src/runtime/controller/index.ts';
-import { type CustomKind, findCondition, type KubeObject, type ObjectKey } from '../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, selfContainedControllers } from '../../testkit/operator-process.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';

@@ -1,8 +1,3 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { Echo } from '../../src/kinds/echo/kind.ts';
-import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import {
   type Condition,
   controllerReference,
@@ -11,8 +6,13 @@ import {
   type KubeObject,
   type Manifest,
   type ObjectKey,
-} from '../../src/runtime/index.ts';
-import { CronJob, Job, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import { CronJob, Job, Pod, ResourceQuota } from '@echoperator/runtime/kinds';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
+import { Echo } from '../../src/kinds/echo/kind.ts';
+import { PodSet } from '../../src/kinds/pod-set/kind.ts';
+import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';

@@ -4,26 +4,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { pathToFileURL } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { apiServerPrograms } from '../../testkit/api-server-programs.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
-import { entries, packageName } from '../../tools/release/npm-package.ts';
 
 const root = join(import.meta.dirname, '../..');
-
-/** Imports the runtime's sources in place of its package. */
-const withSources = (code: string): string =>
-  Object.entries(entries).reduce(
-    (source, [entry, module]) =>
-      source.replace(
-        `'${join(packageName, entry)}'`,
-        `'${pathToFileURL(join(root, 'src/runtime', `${module}.ts`)).href}'`,
-      ),
-    code,
-  );
 
 /** All plans of a perturbation would take minutes: these are the ones of one write of each step. */
 const shortened = (code: string): string => {
@@ -80,8 +67,8 @@ test.each([
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const [greeter] = await documentation('writing-an-operator.md');
-  await writeFile(join(folder, 'greeter.ts'), withSources(greeter!.text));
-  await writeFile(join(folder, 'example.mts'), shortened(withSources(examples[index]!.text)));
+  await writeFile(join(folder, 'greeter.ts'), greeter!.text);
+  await writeFile(join(folder, 'example.mts'), shortened(examples[index]!.text));
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {
     cwd: root,

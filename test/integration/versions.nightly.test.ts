@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findCondition } from '@echoperator/runtime';
+import { CronJob, Job, Lease, Pod, StatefulSet } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import { findCondition } from '../../src/runtime/index.ts';
-import { CronJob, Job, Lease, Pod, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
@@ -21,7 +21,9 @@ import { PostgresWorld, writerRole } from './environment/postgres-world.ts';
 async function previousRevision(): Promise<string> {
   const { PREVIOUS_REVISION: named } = process.env;
   if (named !== undefined) return named;
-  const { stdout } = await execa('git', ['log', '--format=%H', '--max-count=2', '--', 'src'], { cwd: repository });
+  const { stdout } = await execa('git', ['log', '--format=%H', '--max-count=2', '--', 'src', 'packages'], {
+    cwd: repository,
+  });
   const [, before] = stdout.split('\n');
   if (before === undefined) throw new Error('no commit but the last one has src/: fetch the whole history');
   return before;

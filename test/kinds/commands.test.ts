@@ -1,8 +1,8 @@
 import { basename, join } from 'node:path';
+import { customResourceDefinition } from '@echoperator/runtime';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
 import { exampleOf, pageOf } from '../../tools/generate/file-names.ts';
 import { DocumentedSteps } from '../e2e/environment/documented.ts';

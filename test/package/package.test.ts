@@ -4,21 +4,21 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
+import { leasePermissions } from '@echoperator/runtime';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { publint } from 'publint';
-import { leasePermissions } from '../../src/runtime/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-import { entries, packageName } from '../../tools/release/npm-package.ts';
+import { entriesOf, manifestOf, publishedPackages } from '../../tools/release/npm-package.ts';
 import { guideCommands, guideDockerfile, guideManifest, guideTsconfig, websiteFile } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
 import { typeCheckGuide } from './environment/type-check.ts';
 
 const [, , ...commands] = guideCommands();
-const { folder, tarball } = prepared();
+const { folder, tarballs } = prepared();
 
 let controlPlane: ControlPlane;
 let project: EmptyProject;
@@ -37,31 +37,30 @@ afterAll(async () => {
   await controlPlane?.stop();
 });
 
-describe('the package', () => {
-  test('holds the compiled runtime with its types, and nothing of the operator or of the tests', async () => {
-    const { stdout } = await execa('tar', ['--list', '--file', tarball]);
+describe.each(publishedPackages)('the package %s', (name) => {
+  test('holds compiled code with its types, and nothing of the operator or of the tests', async () => {
+    const { stdout } = await execa('tar', ['--list', '--file', tarballs[name]]);
     const files = stdout.split('\n').map((path) => path.replace(/^package\//, ''));
     const others = files.filter((path) => !/^dist\/(?!.*\.test\.).+(?:\.js|\.d\.ts)$/.test(path));
     expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
+    const modules = [...entriesOf(await manifestOf(name)).values()];
     expect(files).toEqual(
-      expect.arrayContaining(Object.values(entries).flatMap((module) => [`dist/${module}.js`, `dist/${module}.d.ts`])),
+      expect.arrayContaining(modules.flatMap((module) => [`dist/${module}.js`, `dist/${module}.d.ts`])),
     );
   });
-});
 
-describe("the package's manifest", () => {
-  test('leads Node and bundlers to files that exist, says publint', async () => {
-    const { messages } = await publint({ pkgDir: join(folder, 'package'), pack: false });
+  test('has a manifest that leads Node and bundlers to files that exist, says publint', async () => {
+    const { messages } = await publint({ pkgDir: join(folder, 'packages', name), pack: false });
     expect(messages).toEqual([]);
   });
 
-  test('leads TypeScript to the right declarations of every entry, says attw', async () => {
+  test('has a manifest that leads TypeScript to the right declarations of every entry, says attw', async () => {
     const attw = join(import.meta.dirname, '../../node_modules/.bin/attw');
-    const { exitCode, stdout } = await execa(attw, [tarball, '--profile', 'esm-only', '--format', 'ascii'], {
+    const { exitCode, stdout } = await execa(attw, [tarballs[name], '--profile', 'esm-only', '--format', 'ascii'], {
       reject: false,
     });
     expect({ exitCode, stdout }).toMatchObject({ exitCode: 0 });
-    for (const entry of Object.keys(entries)) expect(stdout).toContain(`"${join(packageName, entry)}"`);
+    for (const entry of entriesOf(await manifestOf(name)).keys()) expect(stdout).toContain(`"${entry}"`);
   });
 });
 
@@ -79,10 +78,10 @@ describe('in an empty project on Node 24', () => {
     ]);
   });
 
-  test('every entry can be imported, except those for tests, whose packages are not installed', async () => {
-    const importable = Object.keys(entries).filter((entry) => !['./testing', './simulation'].includes(entry));
-    for (const entry of importable) await project.run(`node -e "import('${join(packageName, entry)}')"`);
-    await expect(project.run(`node -e "import('${packageName}/dist/client/transport.js')"`)).rejects.toThrow(
+  test('every entry of the runtime can be imported, and nothing else', async () => {
+    for (const entry of entriesOf(await manifestOf('runtime')).keys())
+      await project.run(`node -e "import('${entry}')"`);
+    await expect(project.run(`node -e "import('@echoperator/runtime/dist/client/transport.js')"`)).rejects.toThrow(
       'ERR_PACKAGE_PATH_NOT_EXPORTED',
     );
   });

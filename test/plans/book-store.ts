@@ -1,5 +1,3 @@
-import { bookStoreController } from '../../src/kinds/book-store/controller.ts';
-import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import {
   Deployment,
   PersistentVolume,
@@ -7,8 +5,10 @@ import {
   Service,
   StatefulSet,
   StorageClass,
-} from '../../src/runtime/kinds/index.ts';
-import { eventually, type ScenarioWorld } from '../../src/runtime/testing/index.ts';
+} from '@echoperator/runtime/kinds';
+import { eventually, type ScenarioWorld } from '@echoperator/testing';
+import { bookStoreController } from '../../src/kinds/book-store/controller.ts';
+import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { bookStoreDefaults } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { PlayedVolumes } from '../integration/environment/played-volumes.ts';
@@ -296,7 +296,7 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'BookStore: the claims are not deleted',
-      file: 'kinds/book-store/reclaim.ts',
+      file: 'src/kinds/book-store/reclaim.ts',
       find: 'if (!(await stillDeletesData(client, bookStore))) return cleanedUp;',
       replace: 'if (client !== undefined) return cleanedUp;',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
@@ -304,7 +304,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: the deletion does not wait for the StatefulSet',
-      file: 'kinds/book-store/reclaim.ts',
+      file: 'src/kinds/book-store/reclaim.ts',
       find: "return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };",
       replace: 'return cleanedUp;',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
@@ -312,7 +312,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: the claims do not have the label by which they are deleted',
-      file: 'kinds/book-store/database.ts',
+      file: 'src/kinds/book-store/database.ts',
       find: 'metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },',
       replace: 'metadata: { name: volumeName },',
       plans: { perturb: ['book-store/delete write 1 unsent'] },
@@ -320,7 +320,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: a changed Deployment is not noticed',
-      file: 'kinds/book-store/controller.ts',
+      file: 'src/kinds/book-store/controller.ts',
       find: 'owns: [Deployment, ',
       replace: 'owns: [{ kind: Deployment, predicate: () => false }, ',
       plans: { perturb: ['book-store/deployment-edited write 1 unsent'] },
@@ -328,7 +328,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: the Service of an earlier name stays',
-      file: 'kinds/book-store/app.ts',
+      file: 'src/kinds/book-store/app.ts',
       find: "if (app.reason === 'AppServing') {",
       replace: "if (app.reason === 'AppUpdating') {",
       plans: { mutate: ['BookStore/bookApp.serviceName'] },
@@ -336,7 +336,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: the finalizer of an earlier policy stays',
-      file: 'kinds/book-store/controller.ts',
+      file: 'src/kinds/book-store/controller.ts',
       find: 'isNeeded: deletesClaims,',
       replace: 'isNeeded: (bookStore) => deletesClaims(bookStore) || bookStore.metadata.finalizers !== undefined,',
       plans: { mutate: ['BookStore/bookDB.reclaimPolicy'] },
@@ -344,7 +344,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'BookStore: a property has no effect',
-      file: 'kinds/book-store/desired.ts',
+      file: 'src/kinds/book-store/desired.ts',
       find: 'imagePullPolicy: imagePullPolicy ??',
       replace: 'imagePullPolicy:',
       plans: { mutate: ['BookStore/bookApp.imagePullPolicy'] },

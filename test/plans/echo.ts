@@ -1,7 +1,7 @@
+import { Job } from '@echoperator/runtime/kinds';
+import { eventually } from '@echoperator/testing';
 import { echoController } from '../../src/kinds/echo/controller.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { Job } from '../../src/runtime/kinds/index.ts';
-import { eventually } from '../../src/runtime/testing/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import type { KindPlans } from './kind-plans.ts';
@@ -90,7 +90,7 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'Echo: the Job of an earlier message stays',
-      file: 'kinds/echo/echo-job.ts',
+      file: 'src/kinds/echo/echo-job.ts',
       find: 'return job.metadata.annotations?.[generationAnnotation] === String(echo.metadata.generation);',
       replace: 'return true;',
       plans: { mutate: ['Echo/message'], explore: ['echo-anew'] },
@@ -105,7 +105,7 @@ export const plans: KindPlans = {
     {
       // Its pods still are, so the plan must have an event that only the Job tells.
       name: 'Echo: its Job is not watched',
-      file: 'kinds/echo/controller.ts',
+      file: 'src/kinds/echo/controller.ts',
       find: "write: 'create',",
       replace: "write: 'create', predicate: () => false,",
       plans: { perturb: ['echo/print write 1 unsent'], explore: ['echo'] },

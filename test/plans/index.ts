@@ -1,5 +1,5 @@
+import type { MutationSubject, Scenario } from '@echoperator/testing';
 import { type ControllerName, controllerNames } from '../../src/kinds.ts';
-import type { MutationSubject, Scenario } from '../../src/runtime/testing/index.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { fileNameOf } from '../../tools/generate/file-names.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';

@@ -1,4 +1,4 @@
-import type { MutationSubject, Scenario } from '../../src/runtime/testing/index.ts';
+import type { MutationSubject, Scenario } from '@echoperator/testing';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
 import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';

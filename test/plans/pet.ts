@@ -1,7 +1,7 @@
+import { eventually, type Scenario } from '@echoperator/testing';
 import { readConfig } from '../../src/config.ts';
 import { petController } from '../../src/kinds/pet/controller.ts';
 import { Pet } from '../../src/kinds/pet/kind.ts';
-import { eventually, type Scenario } from '../../src/runtime/testing/index.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { FencedSystem } from '../integration/environment/fenced-system.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
@@ -92,7 +92,7 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'Pet: the intent is not recorded',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: 'await context.writeStatus({ id: null, intent, ',
       replace: 'await context.writeStatus({ id: null, ',
       plans: { perturb: ['pet/create'] },
@@ -100,7 +100,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: an intent is repeated with another request id',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: 'await store.add(intent, intent.requestId, linked)',
       replace: 'await store.add(intent, randomUUID(), linked)',
       plans: { perturb: ['pet/create'] },
@@ -108,7 +108,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: an intent is not removed when it is settled',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: '(id) => writeStatus({ id, intent: null })',
       replace: '(id) => writeStatus({ id })',
       plans: { perturb: ['pet/create'] },
@@ -116,7 +116,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: the deletion does not settle an intent',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: 'if (intent !== undefined) await this.#settle(intent, context, remove);',
       replace: '',
       plans: { perturb: ['pet-in-creation'] },
@@ -124,7 +124,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: requests do not pass the fence',
-      file: 'kinds/pet/connect-pet-store.ts',
+      file: 'src/kinds/pet/connect-pet-store.ts',
       find: 'new PetStore({ address, tls, timeoutMs, gate, interceptors',
       replace: 'new PetStore({ address, tls, timeoutMs, interceptors',
       plans: { perturb: ['pet/create'] },
@@ -132,7 +132,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: the pet is not deleted',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: '    await remove(id);\n',
       replace: '',
       plans: { perturb: ['pet/delete'] },
@@ -140,7 +140,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: a new name is not sent to the store',
-      file: 'kinds/pet/pet-writer.ts',
+      file: 'src/kinds/pet/pet-writer.ts',
       find: 'if (deviation === undefined && isStored(context.object)) return undefined;',
       replace: 'if (deviation === undefined) return undefined;',
       plans: { mutate: ['Pet/name'] },
@@ -148,7 +148,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Pet: an update does not change the type',
-      file: 'kinds/pet/pet-store.ts',
+      file: 'src/kinds/pet/pet-store.ts',
       find: 'pets: [{ id, ...wirePet(pet) }]',
       replace: "pets: [{ id, ...wirePet({ ...pet, type: 'dog' }) }]",
       plans: { mutate: ['Pet/type'] },

@@ -1,8 +1,8 @@
+import { controllerOf, isControlledBy } from '@echoperator/runtime';
+import { Pod } from '@echoperator/runtime/kinds';
+import { eventually, type Scenario, type ScenarioWorld } from '@echoperator/testing';
 import { podSetController } from '../../src/kinds/pod-set/controller.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
-import { controllerOf, isControlledBy } from '../../src/runtime/index.ts';
-import { Pod } from '../../src/runtime/kinds/index.ts';
-import { eventually, type Scenario, type ScenarioWorld } from '../../src/runtime/testing/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import type { KindPlans } from './kind-plans.ts';
@@ -195,21 +195,21 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'PodSet: one surplus pod stays',
-      file: 'kinds/pod-set/scaling.ts',
+      file: 'src/kinds/pod-set/scaling.ts',
       find: 'Math.max(0, -missing)',
       replace: 'Math.max(0, -missing - 1)',
       plans: { mutate: ['PodSet/replicas'], explore: ['pod-set-anew'] },
     },
     {
       name: 'PodSet: a new template does not replace the pods',
-      file: 'kinds/pod-set/pod.ts',
+      file: 'src/kinds/pod-set/pod.ts',
       find: 'if (template === undefined) return defaultTemplateHash;',
       replace: 'if (template !== null) return defaultTemplateHash;',
       plans: { mutate: ['PodSet/template.spec'], explore: ['pod-set-anew'] },
     },
     {
       name: 'PodSet: a deleted pod is not noticed',
-      file: 'kinds/pod-set/controller.ts',
+      file: 'src/kinds/pod-set/controller.ts',
       find: 'deletes: true, adopts: true }],',
       replace: 'deletes: true, adopts: true, predicate: () => false }],',
       plans: { perturb: ['pod-set/pod-deleted write 1 unsent'], explore: ['pod-set'] },

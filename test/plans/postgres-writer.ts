@@ -1,7 +1,7 @@
+import { eventually, type Scenario } from '@echoperator/testing';
 import { readConfig } from '../../src/config.ts';
 import { postgresWriterController } from '../../src/kinds/postgres-writer/controller.ts';
 import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
-import { eventually, type Scenario } from '../../src/runtime/testing/index.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { FencedSystem } from '../integration/environment/fenced-system.ts';
 import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
@@ -98,7 +98,7 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'PostgresWriter: a table is not recorded before the row is written',
-      file: 'kinds/postgres-writer/controller.ts',
+      file: 'src/kinds/postgres-writer/controller.ts',
       find: 'if (tables.includes(text)) return tables;',
       replace: 'return tables;',
       plans: { perturb: ['postgres-writer-in-motion'] },
@@ -106,7 +106,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'PostgresWriter: the row stays in the earlier table',
-      file: 'kinds/postgres-writer/controller.ts',
+      file: 'src/kinds/postgres-writer/controller.ts',
       find: 'row.deleteFrom(others)',
       replace: 'row.deleteFrom(others.slice(1))',
       plans: { mutate: ['PostgresWriter/table'] },
@@ -114,7 +114,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'PostgresWriter: the row is not deleted',
-      file: 'kinds/postgres-writer/controller.ts',
+      file: 'src/kinds/postgres-writer/controller.ts',
       find: 'row.deleteFrom(tables)',
       replace: 'row.deleteFrom([])',
       plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
@@ -122,7 +122,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'PostgresWriter: statements do not pass the fence',
-      file: 'kinds/postgres-writer/controller.ts',
+      file: 'src/kinds/postgres-writer/controller.ts',
       find: 'new Database({ settings, log, gate }',
       replace: 'new Database({ settings, log }',
       plans: { perturb: ['postgres-writer/create'] },
@@ -130,7 +130,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'PostgresWriter: a column is not compared',
-      file: 'kinds/postgres-writer/statements.ts',
+      file: 'src/kinds/postgres-writer/statements.ts',
       find: `
         OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")\``,
       replace: ')`',
@@ -139,7 +139,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'PostgresWriter: a row is inserted and never updated',
-      file: 'kinds/postgres-writer/statements.ts',
+      file: 'src/kinds/postgres-writer/statements.ts',
       find: 'DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country',
       replace: 'DO NOTHING',
       plans: { mutate: ['PostgresWriter/name'] },

@@ -1,7 +1,5 @@
 /** What the scenarios of several kinds have in common. */
-import { caches } from '../../src/operator.ts';
-import { type Gate, isNotFound } from '../../src/runtime/client/index.ts';
-import type { ControllerHost, DefinedController } from '../../src/runtime/controller/index.ts';
+
 import {
   type CustomKind,
   isControlledBy,
@@ -9,8 +7,11 @@ import {
   type KubeObject,
   type Manifest,
   type Operator,
-} from '../../src/runtime/index.ts';
-import { eventually, type Scenario, type ScenarioWorld } from '../../src/runtime/testing/index.ts';
+} from '@echoperator/runtime';
+import { type Gate, isNotFound } from '@echoperator/runtime/client';
+import type { ControllerHost, DefinedController } from '@echoperator/runtime/controller';
+import { eventually, type Scenario, type ScenarioWorld } from '@echoperator/testing';
+import { caches } from '../../src/operator.ts';
 
 /** The name of the object in each scenario. */
 export const name = 'hello';

@@ -1,8 +1,8 @@
+import { controllerReference } from '@echoperator/runtime';
+import { CronJob } from '@echoperator/runtime/kinds';
+import type { ScenarioWorld } from '@echoperator/testing';
 import { scheduledEchoController } from '../../src/kinds/scheduled-echo/controller.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
-import { controllerReference } from '../../src/runtime/index.ts';
-import { CronJob } from '../../src/runtime/kinds/index.ts';
-import type { ScenarioWorld } from '../../src/runtime/testing/index.ts';
 import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
@@ -140,14 +140,14 @@ export const plans: KindPlans = {
   bugs: [
     {
       name: 'ScheduledEcho: a deleted CronJob is not noticed',
-      file: 'kinds/scheduled-echo/controller.ts',
+      file: 'src/kinds/scheduled-echo/controller.ts',
       find: 'owns: [{ kind: CronJob, deletes: true }],',
       replace: "owns: [{ kind: CronJob, deletes: true, predicate: ({ type }) => type !== 'deleted' }],",
       plans: { perturb: ['scheduled-echo/cron-job-deleted write 1 unsent'], explore: ['scheduled-echo'] },
     },
     {
       name: 'ScheduledEcho: the CronJob is created and never changed',
-      file: 'kinds/scheduled-echo/controller.ts',
+      file: 'src/kinds/scheduled-echo/controller.ts',
       find: 'const [cronJob] = await applyAll([child(CronJob, cronJobOf(echo, name, pod))], { prune: true });',
       replace:
         'const cronJob = get(CronJob, name) ?? (await applyAll([child(CronJob, cronJobOf(echo, name, pod))]))[0];',

@@ -7,7 +7,7 @@ const overlay = (
   explore: readonly string[] = ['two-controllers'],
 ): SeededBug => ({
   name: `Cache: ${name}`,
-  file: 'runtime/cache/overlay.ts',
+  file: 'packages/runtime/src/cache/overlay.ts',
   find,
   replace,
   plans: { properties: ['overlay-model'], explore },
@@ -131,7 +131,7 @@ export const cacheBugs: readonly SeededBug[] = [
     ] as const
   ).map(([name, file, find, replace]) => ({
     name: `Cache: ${name}`,
-    file: `runtime/${file}`,
+    file: `packages/runtime/src/${file}`,
     find,
     replace,
     plans: { properties: ['own-writes-model'], explore: ['selected', 'two-controllers'] },

@@ -1,7 +1,7 @@
+import { controllerReference, done, owns } from '@echoperator/runtime';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import type { Scenario } from '@echoperator/testing';
 import { Echo } from '../../src/kinds/echo/kind.ts';
-import { controllerReference, done, owns } from '../../src/runtime/index.ts';
-import { ConfigMap } from '../../src/runtime/kinds/index.ts';
-import type { Scenario } from '../../src/runtime/testing/index.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 
 const name = 'hello';

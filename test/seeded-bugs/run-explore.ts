@@ -5,7 +5,7 @@
  *
  * Prints an ExploreResult as JSON. Any exit code but 0 says that the scenarios could not be run.
  */
-import { ExplorationError, explore } from '../../src/runtime/testing/simulation/index.ts';
+import { ExplorationError, explore } from '@echoperator/testing/simulation';
 import { simulatedScenario } from '../integration/environment/simulated-scenarios.ts';
 
 /** What to explore. */

@@ -5,12 +5,13 @@
  *
  * Prints a PlansResult as JSON. Any exit code but 0 says that the plans could not be run.
  */
+
+import { type Connection, kubeconfigConnection } from '@echoperator/runtime/client';
+import { connectOperator } from '@echoperator/runtime/process';
+import { mutate, PerturbationError, perturb, type Scenario } from '@echoperator/testing';
 import { pino } from 'pino';
 import { readConfig } from '../../src/config.ts';
 import { addControllers } from '../../src/operator.ts';
-import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { connectOperator } from '../../src/runtime/process/index.ts';
-import { mutate, PerturbationError, perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../testkit/kwok.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -1,11 +1,12 @@
-import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { linkPackages } from '../../tools/link-packages.ts';
 
-/** A defect to add to a copy of the source, which the kits of `src/runtime/testing`, or a property of the unit tests, must find. */
+/** A defect to add to a copy of the source, which the kits of `packages/testing`, or a property of the unit tests, must find. */
 export interface SeededBug {
   /** What is wrong: `PodSet: a deleted pod is not noticed`. */
   readonly name: string;
-  /** The path of the file in `src`. */
+  /** The path of the file. */
   readonly file: string;
   /** The text to replace. The file has it exactly once. */
   readonly find: string;
@@ -31,14 +32,14 @@ export interface Plans {
 const repository = join(import.meta.dirname, '../..');
 
 /** The folders that the plans need. */
-const folders = ['src', 'test', 'testkit', 'tools'];
+const folders = ['src', 'packages', 'test', 'testkit', 'tools'];
 
 /** Returns the text of the bug's file with the bug. @throws Error if the text to replace is not there exactly once */
 export async function textWith({ name, file, find, replace }: SeededBug): Promise<string> {
-  const text = await readFile(join(repository, 'src', file), 'utf8');
+  const text = await readFile(join(repository, file), 'utf8');
   const count = text.split(find).length - 1;
   if (count === 1) return text.replace(find, () => replace);
-  throw new Error(`${name}: src/${file} has the text to replace ${count} times, not once: ${find}`);
+  throw new Error(`${name}: ${file} has the text to replace ${count} times, not once: ${find}`);
 }
 
 /** A copy of the repository's source, with a bug. */
@@ -54,8 +55,8 @@ export class SourceCopy implements AsyncDisposable {
     for (const each of folders) await cp(join(repository, each), join(folder, each), { recursive: true });
     for (const file of ['package.json', 'jest.config.js', 'tsconfig.json'])
       await cp(join(repository, file), join(folder, file));
-    await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'));
-    if (bug !== undefined) await writeFile(join(folder, 'src', bug.file), await textWith(bug));
+    await linkPackages(folder);
+    if (bug !== undefined) await writeFile(join(folder, bug.file), await textWith(bug));
     return new SourceCopy(folder);
   }
 

@@ -1,7 +1,6 @@
+import { customResourceDefinition } from '@echoperator/runtime';
 import { expect, test } from '@jest/globals';
-
 import { kinds } from '../../src/operator.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
 
 interface Schema {
   readonly type?: string;

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, dirname, join, normalize, relative } from 'node:path';
+import * as builtInKinds from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { collectDefaultMetrics, Registry } from 'prom-client';
@@ -12,7 +13,6 @@ import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
-import * as builtInKinds from '../../src/runtime/kinds/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { pageOf } from '../../tools/generate/file-names.ts';

@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ExplainAnswer, type ExplainServer, serveExplanations } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ExplainError, explainCommand } from '../../src/explain.ts';
-import { type ExplainAnswer, type ExplainServer, serveExplanations } from '../../src/runtime/process/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 

@@ -7,8 +7,8 @@ import {
 } from 'node:http2';
 import { type AddressInfo, createServer, connect as dial } from 'node:net';
 import { text } from 'node:stream/consumers';
+import type { OutsideWrite } from '@echoperator/testing';
 import { expect, test } from '@jest/globals';
-import type { OutsideWrite } from '../../src/runtime/testing/index.ts';
 import { GrpcProxy } from '../../testkit/grpc-proxy.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 

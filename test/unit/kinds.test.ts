@@ -1,11 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { customResourceDefinition } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
-
 import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
-import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { exampleOf, fileNameOf, pageOf } from '../../tools/generate/file-names.ts';
 import { withoutAggregation, withSwitches } from '../../tools/generate/generate-values.ts';
 import { kindPlans } from '../plans/index.ts';

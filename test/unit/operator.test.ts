@@ -1,13 +1,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Applier, type Kind, type KubeObject } from '@echoperator/runtime';
+import type { InformerOptions } from '@echoperator/runtime/cache';
+import { CronJob } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { ConfigError, readConfig } from '../../src/config.ts';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
-import type { InformerOptions } from '../../src/runtime/cache/index.ts';
-import { Applier, type Kind, type KubeObject } from '../../src/runtime/index.ts';
-import { CronJob } from '../../src/runtime/kinds/index.ts';
 import { Managed } from './environment/managed.ts';
 
 let folder: string;

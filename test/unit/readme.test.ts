@@ -28,13 +28,9 @@ const greetingOf = (name: string) => ({
 const configMapPath = (name: string): string => `/api/v1/namespaces/default/configmaps/${name}`;
 
 test('the operator of the README writes a ConfigMap, and reports that, a taken name and a refusal', async () => {
-  const [code = ''] = codeBlocks(await readFile(join(root, 'README.md'), 'utf8')).flatMap(({ language, text }) =>
+  const [program = ''] = codeBlocks(await readFile(join(root, 'README.md'), 'utf8')).flatMap(({ language, text }) =>
     language === 'ts' ? [text] : [],
   );
-  const runtime = join(root, 'src/runtime');
-  const program = code
-    .replace("'@echoperator/runtime/kinds'", `'${runtime}/kinds/index.ts'`)
-    .replace("'@echoperator/runtime'", `'${runtime}/index.ts'`);
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
   await writeFile(join(folder, 'greeter.ts'), program);

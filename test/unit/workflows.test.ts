@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse } from 'yaml';
+import { publishedPackages } from '../../tools/release/npm-package.ts';
 import { nightlyLimitMs, nightlySuites } from '../run/suites.ts';
 
 const repository = join(import.meta.dirname, '../..');
@@ -218,11 +219,13 @@ describe('the workflows', () => {
     }
   });
 
-  test('publish the package that the tests install, not the repository', () => {
+  test('publish the packages that the tests install, not the repository', () => {
     const published = commands.flatMap(({ run }) => [...run.matchAll(/\bnpm publish (\S+)/g)].map(([, what]) => what));
-    // The job `build` has packed dist/package.
-    expect(published).toEqual(['"$RUNNER_TEMP/release/echoperator-runtime-$VERSION.tgz"']);
-    expect(JSON.stringify(release.build?.steps)).toContain('npm pack ./dist/package');
+    // The job `build` has packed them.
+    expect(published).toEqual(['"$RUNNER_TEMP/release/echoperator-$PACKAGE-$VERSION.tgz"']);
+    expect(JSON.stringify(release.build?.steps)).toContain(
+      publishedPackages.map((name) => ` ./dist/packages/${name}`).join(''),
+    );
     expect(JSON.parse(read('package.json'))).toMatchObject({ private: true });
   });
 

@@ -1,5 +1,5 @@
 /** The objects whose defaults generate-built-in-defaults.ts records: each struct at least once without its optional fields. */
-import type { Kind, KubeObject } from '../../src/runtime/index.ts';
+import type { Kind, KubeObject } from '@echoperator/runtime';
 import {
   ConfigMap,
   CronJob,
@@ -17,7 +17,7 @@ import {
   Service,
   ServiceAccount,
   StatefulSet,
-} from '../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
 
 export interface BuiltInSample {
   readonly kind: Kind<KubeObject>;

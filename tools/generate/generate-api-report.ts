@@ -1,11 +1,19 @@
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
-import { compileRuntime, entries, packageName } from '../release/npm-package.ts';
+import { linkPackages } from '../link-packages.ts';
+import {
+  buildPackages,
+  entriesOf,
+  manifestOf,
+  type PublishedPackage,
+  publishedPackages,
+} from '../release/npm-package.ts';
 
-/** The public API of the runtime: each entry's names, then each name's declaration. */
-export const apiReportFile = 'src/runtime/runtime.api.md';
+/** The public API of a package: each entry's names, then each name's declaration. */
+const reportOf = (name: PublishedPackage) => `packages/${name}/${name}.api.md`;
+export const apiReportFiles = publishedPackages.map(reportOf);
 
 /** The report cannot be generated, or a public signature uses a type that no entry exports. */
 export class ApiReportError extends Error {
@@ -13,33 +21,39 @@ export class ApiReportError extends Error {
 }
 
 /**
- * The content of {@link apiReportFile}, from the compiled declarations.
+ * The contents of {@link apiReportFiles}, from the compiled declarations.
  *
- * API Extractor reports on one module. So that each declaration appears once, although entries use each other's types, it
- * reads a module that exports all entries.
- *
- * @param root the repository.
  * @throws ApiReportError for a type that a public signature uses and that no entry exports.
  */
-export async function apiReport(root: string): Promise<string> {
+export async function apiReports(): Promise<readonly (readonly [file: string, content: string])[]> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-api-'));
   try {
-    await compileRuntime(folder);
-    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-    await writeFile(
-      join(folder, 'package.json'),
-      JSON.stringify({ name: packageName, version: '0.0.0', type: 'module' }),
-    );
-    const all = Object.values(entries).map((module) => `export * from './${module}.js';\n`);
-    await writeFile(join(folder, 'all.d.ts'), all.join(''));
-    const names = await Promise.all(
-      Object.entries(entries).map(([entry, module]) => namesSection(folder, entry, module)),
-    );
-    const declarations = await declarationsOf(folder);
-    return `# The public API of ${packageName}\n\nGenerated from src/runtime by \`make generate\`. Review every change of this file: users see it.\n\n${names.join('')}${declarations}`;
+    await buildPackages(join(folder, 'packages'));
+    await linkPackages(folder);
+    const reports: (readonly [string, string])[] = [];
+    for (const name of publishedPackages)
+      reports.push([reportOf(name), await apiReport(join(folder, 'packages', name), name)]);
+    return reports;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/**
+ * API Extractor reports on one module. So that each declaration appears once, although entries use each other's types, it
+ * reads a module that exports all entries.
+ *
+ * @param folder the built package.
+ */
+async function apiReport(folder: string, name: PublishedPackage): Promise<string> {
+  const manifest = await manifestOf(name);
+  const entries = [...entriesOf(manifest)].filter(([entry]) => !entry.endsWith('/internal'));
+  const compiled = join(folder, 'dist');
+  const all = entries.map(([, module]) => `export * from './${module}.js';\n`);
+  await writeFile(join(compiled, 'all.d.ts'), all.join(''));
+  const names = await Promise.all(entries.map(([entry, module]) => namesSection(compiled, entry, module)));
+  const declarations = await declarationsOf(folder, reportOf(name));
+  return `# The public API of ${manifest.name}\n\nGenerated from packages/${name}/src by \`make generate\`. Review every change of this file: users see it.\n\n${names.join('')}${declarations}`;
 }
 
 /** The names that an entry exports. An entry has only `export … from`; a module that it exports whole has only constants with a type of the same name. */
@@ -57,11 +71,11 @@ async function namesSection(folder: string, entry: string, module: string): Prom
     (name) => name !== '',
   );
   const sorted = names.sort((a, b) => a.localeCompare(b, 'en'));
-  return `## ${join(packageName, entry)}: ${names.length} names\n\n${sorted.map((name) => `- ${name}\n`).join('')}\n`;
+  return `## ${entry}: ${names.length} names\n\n${sorted.map((name) => `- ${name}\n`).join('')}\n`;
 }
 
-async function declarationsOf(folder: string): Promise<string> {
-  const entryPoint = join(folder, 'all.d.ts');
+async function declarationsOf(folder: string, file: string): Promise<string> {
+  const entryPoint = join(folder, 'dist/all.d.ts');
   const problems: string[] = [];
   const config = ExtractorConfig.prepare({
     configObjectFullPath: undefined,
@@ -72,7 +86,7 @@ async function declarationsOf(folder: string): Promise<string> {
       compiler: { overrideTsconfig: { compilerOptions, files: [entryPoint] } },
       apiReport: {
         enabled: true,
-        reportFileName: basename(apiReportFile),
+        reportFileName: basename(file),
         reportFolder: folder,
         reportTempFolder: join(folder, 'temporary'),
       },
@@ -91,7 +105,7 @@ async function declarationsOf(folder: string): Promise<string> {
     },
   });
   if (problems.length > 0 || errorCount > 0) throw new ApiReportError(problems.join('\n'));
-  const report = await readFile(join(folder, basename(apiReportFile)), 'utf8');
+  const report = await readFile(join(folder, basename(file)), 'utf8');
   const code = report.slice(report.indexOf('```ts'));
   return `## Declarations\n\n${withExportedNames(code).replaceAll(/^\/\/ @public\n|^ *\/\/ \(undocumented\)\n/gm, '')}`;
 }

@@ -1,12 +1,12 @@
 /**
- * Generates src/runtime/testing/simulation/built-in-defaults.ts: the fields of the structs of built-in kinds, and the values that the API
+ * Generates packages/testing/src/simulation/built-in-defaults.ts: the fields of the structs of built-in kinds, and the values that the API
  * server gives to those that a manifest lacks. The fields come from client-go's schema for server-side apply. The values are recorded: an
  * API server of the version that tools/programs/kubernetes pins is asked, without storing anything, to create samples of each struct.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { createClient } from '../../src/runtime/client/index.ts';
-import { apiVersionOf } from '../../src/runtime/kind/kind.ts';
-import { ApiServer } from '../../src/runtime/testing/api-server.ts';
+import { createClient } from '@echoperator/runtime/client';
+import { apiVersionOf } from '../../packages/runtime/src/kind/kind.ts';
+import { ApiServer } from '../../packages/testing/src/api-server.ts';
 import { ensureBinFolder } from '../programs/index.ts';
 import { builtInSamples } from './built-in-samples.ts';
 import { formatSource } from './format-source.ts';
@@ -14,7 +14,7 @@ import { namedTypes, shortName, type Typed } from './generate-built-in-types.ts'
 import { goModuleFolders } from './go-modules.ts';
 
 /** The generated file, as a path in the repository. */
-export const builtInDefaultsFile = 'src/runtime/testing/simulation/built-in-defaults.ts';
+export const builtInDefaultsFile = 'packages/testing/src/simulation/built-in-defaults.ts';
 
 /** The programs that record the defaults. */
 const programs = ['etcd', 'kube-apiserver'] as const;

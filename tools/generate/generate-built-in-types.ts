@@ -1,5 +1,5 @@
 /**
- * Generates src/runtime/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, which fields it stores
+ * Generates packages/runtime/src/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, which fields it stores
  * when they are zero, and which an empty object has. The sources are client-go's schema for server-side apply and the Go types of k8s.io/api, in the versions that
  * tools/programs/kubernetes pins.
  */
@@ -7,12 +7,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import type { ListKey, Schema } from '../../src/runtime/apply/schema.ts';
+import type { ListKey, Schema } from '../../packages/runtime/src/apply/schema.ts';
 import { formatSource } from './format-source.ts';
 import { goModuleFolders } from './go-modules.ts';
 
 /** The generated file, as a path in the repository. */
-export const builtInTypesFile = 'src/runtime/apply/built-in-types.ts';
+export const builtInTypesFile = 'packages/runtime/src/apply/built-in-types.ts';
 
 /** The Go modules that contain the sources. */
 const modules = ['k8s.io/api', 'k8s.io/apimachinery', 'k8s.io/client-go'] as const;

@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
 import { readConfig } from '../../src/config.ts';
 import { outsideUp } from '../../src/external/outside-up.ts';
 import { callMetrics } from '../../src/kinds/pet/call-metrics.ts';
 import { connectionMetrics, statementMetrics } from '../../src/kinds/postgres-writer/metrics.ts';
-import { Metrics } from '../../src/runtime/process/index.ts';
 import { replaceTable } from './tables.ts';
 
 /** The page with the tables of settings and metrics. */

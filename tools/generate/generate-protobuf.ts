@@ -5,10 +5,10 @@ import { join, relative } from 'node:path';
 import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
-const wire = join(repository, 'src/petstore-wire');
+const wire = join(repository, 'packages/petstore/src/wire');
 
 /** The folder of the generated files. It contains nothing else. */
-export const wireFolder = 'src/petstore-wire/generated';
+export const wireFolder = 'packages/petstore/src/wire/generated';
 
 /** Returns the content of each generated file by its path in the repository. Does not write to the repository. */
 export async function wireFiles(): Promise<ReadonlyMap<string, string>> {

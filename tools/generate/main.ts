@@ -12,14 +12,14 @@
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { CustomKind, PolicyRule } from '@echoperator/runtime';
 import { parse, stringify } from 'yaml';
 import { definitionOf } from '../../src/crds.ts';
 import { disabledPermissions } from '../../src/kinds/shared/disabled-controller.ts';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';
-import type { CustomKind, PolicyRule } from '../../src/runtime/index.ts';
 import { exampleOf } from './file-names.ts';
-import { apiReport, apiReportFile } from './generate-api-report.ts';
+import { apiReportFiles, apiReports } from './generate-api-report.ts';
 import { builtInDefaults, builtInDefaultsFile } from './generate-built-in-defaults.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
@@ -123,7 +123,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
     [builtInDefaultsFile, await builtInDefaults()],
-    [apiReportFile, await apiReport(root)],
+    ...(await apiReports()),
     [builtInKindsFile, await builtInKinds()],
     ...dashboards(),
   ]);
@@ -132,7 +132,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, apiReportFile];
+  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, ...apiReportFiles];
   const examples = controllerNames.map(exampleOf);
   for (const file of [
     ...single,

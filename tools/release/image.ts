@@ -34,6 +34,7 @@ export class ImageError extends Error {
 /** The files, besides the Dockerfile, that determine the content of the image. */
 const sources = [
   'src',
+  'packages',
   'tools/release/bundle.ts',
   'tools/release/bundle',
   'tools/release/image.ts',
@@ -47,7 +48,7 @@ const sources = [
 /** The images, each with its main module and its folder in the Dockerfile's stage `bundle`. */
 const programs = {
   echoperator: { entry: 'src/main.ts', folder: 'app', target: [] },
-  petstore: { entry: 'src/petstore/main.ts', folder: 'petstore', target: ['--target', 'petstore'] },
+  petstore: { entry: 'packages/petstore/src/server/main.ts', folder: 'petstore', target: ['--target', 'petstore'] },
 } as const;
 
 export type ImageName = keyof typeof programs;

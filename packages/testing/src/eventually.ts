@@ -1,4 +1,4 @@
-import { pause } from '../shared/pause.ts';
+import { pause } from '@echoperator/runtime/internal';
 
 /**
  * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll` counts as

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '@echoperator/runtime';
 
 /** Values by path, without what differs between any two runs. A value that differs between equal runs is {@link varying}. */
 export type Facts = ReadonlyMap<string, unknown>;

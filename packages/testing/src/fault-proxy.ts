@@ -12,7 +12,7 @@ import {
 import { createServer as createHttpsServer, Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { Connection } from '../client/connection.ts';
+import type { Connection } from '@echoperator/runtime/client';
 import { type Fault, type FaultTarget, InjectedFault } from './fault.ts';
 import { isWatch, isWrite, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { ProxiedResponse, statusObject } from './proxied-response.ts';

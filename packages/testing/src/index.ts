@@ -1,5 +1,5 @@
 /**
- * `@echoperator/runtime/testing`: a real API server that a test starts, stops and restores, and a proxy in front of it that
+ * `@echoperator/testing`: a real API server that a test starts, stops and restores, and a proxy in front of it that
  * injects faults. For any test runner.
  */
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';

@@ -1,17 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import { type Condition, type CustomKind, findCondition, type Kind, type KubeObject } from '@echoperator/runtime';
+import { ApiError, type Client, type Connection, createClient, isNotFound } from '@echoperator/runtime/client';
+import type { StandardStatus } from '@echoperator/runtime/controller';
+import { Namespace } from '@echoperator/runtime/kinds';
 import fc from 'fast-check';
-import { createClient } from '../client/create-client.ts';
-import { ApiError, type Client, type Connection, isNotFound } from '../client/index.ts';
-import {
-  type Condition,
-  type CustomKind,
-  findCondition,
-  type Kind,
-  type KubeObject,
-  type StandardStatus,
-} from '../kind/index.ts';
-import { Namespace } from '../kinds/index.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf } from './facts.ts';
 import { forEachConcurrently } from './for-each-concurrently.ts';

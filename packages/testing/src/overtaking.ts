@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Client, getIfPresent, isConflict } from '../client/index.ts';
 import {
   type Condition,
   controllerOf,
@@ -7,8 +6,9 @@ import {
   type Kind,
   type KubeObject,
   type ObjectKey,
-  type StandardStatus,
-} from '../kind/index.ts';
+} from '@echoperator/runtime';
+import { type Client, getIfPresent, isConflict } from '@echoperator/runtime/client';
+import type { StandardStatus } from '@echoperator/runtime/controller';
 import { eventually } from './eventually.ts';
 
 type ConditionedObject = KubeObject & { readonly status?: StandardStatus };

@@ -1,5 +1,5 @@
-import type { Client } from '../client/index.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Kind, KubeObject } from '@echoperator/runtime';
+import type { Client } from '@echoperator/runtime/client';
 import type { ListedObject } from './facts.ts';
 
 /** Longer than any run. */

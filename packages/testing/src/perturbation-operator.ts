@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Gate, GateClosedError } from '../client/index.ts';
-import { LeadershipLostError } from '../leader-election/index.ts';
-import type { Operator } from '../process/connect-operator.ts';
+import type { Operator } from '@echoperator/runtime';
+import { type Gate, GateClosedError } from '@echoperator/runtime/client';
+import { LeadershipLostError } from '@echoperator/runtime/leader-election';
 import type { FaultProxy } from './fault-proxy.ts';
 import type { Scenario } from './perturbation-scenario.ts';
 

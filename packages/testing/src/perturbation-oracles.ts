@@ -1,4 +1,5 @@
-import { type Condition, findCondition, type KubeObject, type StandardStatus } from '../kind/index.ts';
+import { type Condition, findCondition, type KubeObject } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
 import type { Facts } from './facts.ts';
 import type { ObservedResponse } from './fault-proxy.ts';
 import type { ProxiedRequest } from './proxied-request.ts';

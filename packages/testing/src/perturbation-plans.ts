@@ -1,4 +1,4 @@
-import type { Kind } from '../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
 import { differenceOf, type Facts } from './facts.ts';
 import type { Scenario } from './perturbation-scenario.ts';
 

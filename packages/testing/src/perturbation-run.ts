@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Condition, controllerOf, findCondition, type Kind, type KubeObject } from '@echoperator/runtime';
+import type { Client, ConnectedClient } from '@echoperator/runtime/client';
+import { connectOperatorWith } from '@echoperator/runtime/internal';
+import { Namespace } from '@echoperator/runtime/kinds';
+import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
-import type { Client, ConnectedClient } from '../client/index.ts';
-import { type Condition, controllerOf, findCondition, type Kind, type KubeObject } from '../kind/index.ts';
-import { Namespace } from '../kinds/index.ts';
-import { Metrics } from '../observability/metrics.ts';
-import { connectOperatorWith } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, differenceOf, type Facts, factsOf, type ListedObject } from './facts.ts';
 import type { Fault, InjectedFault } from './fault.ts';

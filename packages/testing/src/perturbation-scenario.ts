@@ -1,7 +1,5 @@
-import type { Client, Connection, Gate } from '../client/index.ts';
-import type { Kind } from '../kind/index.ts';
-import type { Operator } from '../process/connect-operator.ts';
-import type { Logger } from '../shared/logger.ts';
+import type { Kind, Logger, Operator } from '@echoperator/runtime';
+import type { Client, Connection, Gate } from '@echoperator/runtime/client';
 import type { ListedObject } from './facts.ts';
 import type { PerturbationError } from './perturbation-errors.ts';
 

@@ -1,4 +1,4 @@
-import { createClient } from '../client/create-client.ts';
+import { createClient } from '@echoperator/runtime/client';
 import { common, numbered } from './facts.ts';
 import { allEnded, messageOf, PerturbationError } from './perturbation-errors.ts';
 import {

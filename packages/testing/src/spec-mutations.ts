@@ -1,5 +1,5 @@
+import { type CustomKind, customResourceDefinition } from '@echoperator/runtime';
 import fc from 'fast-check';
-import { type CustomKind, customResourceDefinition } from '../kind/index.ts';
 
 /** A change of one property of a spec. Whether its result is valid, the API server decides. */
 export interface SpecMutation {

@@ -1,7 +1,7 @@
-import { isRefusal } from '../../runtime/client/index.ts';
-import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
-import { builtInKind, type Client } from '../../runtime/index.ts';
-import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
+import { builtInKind, type Client } from '@echoperator/runtime';
+import { isRefusal } from '@echoperator/runtime/client';
+import { type Child, refusedOutcome, replacingOutcome } from '@echoperator/runtime/controller';
+import { Deployment, type Pod, Service } from '@echoperator/runtime/kinds';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { problemAmong } from '../shared/pods.ts';
 import type { BookStoreContext } from './context.ts';

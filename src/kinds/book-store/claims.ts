@@ -1,7 +1,7 @@
-import { type ApiError, groupOf, isRefusal, listPages } from '../../runtime/client/index.ts';
-import { compareQuantities } from '../../runtime/controller/index.ts';
-import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
+import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '@echoperator/runtime';
+import { type ApiError, groupOf, isRefusal, listPages } from '@echoperator/runtime/client';
+import { compareQuantities } from '@echoperator/runtime/controller';
+import { PersistentVolumeClaim, StatefulSet } from '@echoperator/runtime/kinds';
 import { identityOf } from '../shared/cached-fields.ts';
 import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';

@@ -1,5 +1,5 @@
-import type { Context } from '../../runtime/controller/index.ts';
-import type { PersistentVolumeClaim, Pod } from '../../runtime/kinds/index.ts';
+import type { Context } from '@echoperator/runtime/controller';
+import type { PersistentVolumeClaim, Pod } from '@echoperator/runtime/kinds';
 import type { MissingPodsMemory } from '../shared/missing-pods.ts';
 import type { BookStore } from './kind.ts';
 

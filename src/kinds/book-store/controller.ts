@@ -10,10 +10,10 @@
  * - `status.ts`: the reasons, and the outcome of a reconcile.
  */
 
-import { isRefusal } from '../../runtime/client/index.ts';
-import { allow, refusedOutcome } from '../../runtime/controller/index.ts';
-import { defineController, type KubeObject, keyOf, keyString, predicates } from '../../runtime/index.ts';
-import { Deployment, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { defineController, type KubeObject, keyOf, keyString, predicates } from '@echoperator/runtime';
+import { isRefusal } from '@echoperator/runtime/client';
+import { allow, refusedOutcome } from '@echoperator/runtime/controller';
+import { Deployment, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '@echoperator/runtime/kinds';
 import type { MissingPodsMemory } from '../shared/missing-pods.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { affectsPodProblem, affectsPodReadiness, untilOverdueMs } from '../shared/pods.ts';

@@ -1,7 +1,7 @@
-import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
-import { type Child, refusedOutcome, replacingOutcome } from '../../runtime/controller/index.ts';
-import { controllerOf, isControlledBy } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { controllerOf, isControlledBy } from '@echoperator/runtime';
+import { type ApiError, isRefusal } from '@echoperator/runtime/client';
+import { type Child, refusedOutcome, replacingOutcome } from '@echoperator/runtime/controller';
+import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '@echoperator/runtime/kinds';
 import { whyNoPod } from '../shared/missing-pods.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { problemAmong } from '../shared/pods.ts';

@@ -1,6 +1,6 @@
-import { childName, dotlessChildName, missingField } from '../../runtime/controller/index.ts';
-import { keyOf, type ObjectKey } from '../../runtime/index.ts';
-import type { Deployment } from '../../runtime/kinds/index.ts';
+import { keyOf, type ObjectKey } from '@echoperator/runtime';
+import { childName, dotlessChildName, missingField } from '@echoperator/runtime/controller';
+import type { Deployment } from '@echoperator/runtime/kinds';
 import { type PodDefaults, resourcesOf } from '../shared/pod-defaults.ts';
 import { type PodMetadata, podMetadataOf } from '../shared/pod-metadata.ts';
 import { type BookStore, defaultAppServiceName, defaultDatabaseServiceName } from './kind.ts';

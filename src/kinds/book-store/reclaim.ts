@@ -1,7 +1,7 @@
-import { getIfPresent } from '../../runtime/client/index.ts';
-import type { CleanedUp } from '../../runtime/controller/index.ts';
-import { type Client, cleanedUp, controllerOf, deleteIfPresent, isControlledBy, keyOf } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
+import { type Client, cleanedUp, controllerOf, deleteIfPresent, isControlledBy, keyOf } from '@echoperator/runtime';
+import { getIfPresent } from '@echoperator/runtime/client';
+import type { CleanedUp } from '@echoperator/runtime/controller';
+import { PersistentVolumeClaim, Pod, StatefulSet } from '@echoperator/runtime/kinds';
 import { claimsOfDatabase, isForeign, listClaims, podNameOf } from './claims.ts';
 import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';

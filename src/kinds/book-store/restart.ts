@@ -1,6 +1,6 @@
-import { type ApiError, getIfPresent, isRefusal } from '../../runtime/client/index.ts';
-import { deleteIfPresent, isControlledBy, keyOf, type Predicate } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
+import { deleteIfPresent, isControlledBy, keyOf, type Predicate } from '@echoperator/runtime';
+import { type ApiError, getIfPresent, isRefusal } from '@echoperator/runtime/client';
+import { PersistentVolumeClaim, Pod, type StatefulSet } from '@echoperator/runtime/kinds';
 import { isReady } from '../shared/pods.ts';
 import { describeGrowth, type GrowingClaim, growthOf, type PendingFileSystem } from './claims.ts';
 import type { BookStoreContext } from './context.ts';

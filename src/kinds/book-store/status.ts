@@ -1,10 +1,3 @@
-import type { ApiError } from '../../runtime/client/index.ts';
-import {
-  nameTakenOutcome as nameTaken,
-  type Reason,
-  type StandardReason,
-  standardReasons,
-} from '../../runtime/controller/index.ts';
 import {
   type Condition,
   defineReasons,
@@ -12,8 +5,15 @@ import {
   type KubeObject,
   type Outcome,
   type ReasonOf,
-} from '../../runtime/index.ts';
-import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import type { ApiError } from '@echoperator/runtime/client';
+import {
+  nameTakenOutcome as nameTaken,
+  type Reason,
+  type StandardReason,
+  standardReasons,
+} from '@echoperator/runtime/controller';
+import type { Deployment, PersistentVolumeClaim, StatefulSet } from '@echoperator/runtime/kinds';
 import { limits } from '../shared/limits.ts';
 import { deploymentKey, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 import { BookStore } from './kind.ts';

@@ -1,7 +1,7 @@
-import { isInvalidField } from '../../runtime/client/index.ts';
-import { compareQuantities, refusedOutcome } from '../../runtime/controller/index.ts';
-import { controllerOf } from '../../runtime/index.ts';
-import type { PersistentVolumeClaim } from '../../runtime/kinds/index.ts';
+import { controllerOf } from '@echoperator/runtime';
+import { isInvalidField } from '@echoperator/runtime/client';
+import { compareQuantities, refusedOutcome } from '@echoperator/runtime/controller';
+import type { PersistentVolumeClaim } from '@echoperator/runtime/kinds';
 import {
   capacityOf,
   describeGrowth,

@@ -1,8 +1,8 @@
 /** Echo: a Job per generation prints the message. */
 
-import { allow } from '../../runtime/controller/index.ts';
-import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
-import { CronJob, Event, Job, Pod } from '../../runtime/kinds/index.ts';
+import { controllerOf, defineController, keyOf, type Outcome } from '@echoperator/runtime';
+import { allow } from '@echoperator/runtime/controller';
+import { CronJob, Event, Job, Pod } from '@echoperator/runtime/kinds';
 import { type MissingPodsMemory, whyNoPod } from '../shared/missing-pods.ts';
 import { affectsPodProblem, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import type { PrintPodSettings } from '../shared/print-pod.ts';

@@ -1,5 +1,5 @@
-import { type Child, childName } from '../../runtime/controller/index.ts';
-import type { Job } from '../../runtime/kinds/index.ts';
+import { type Child, childName } from '@echoperator/runtime/controller';
+import type { Job } from '@echoperator/runtime/kinds';
 import { type PrintPodSettings, podLabels, printPod } from '../shared/print-pod.ts';
 import type { Echo } from './kind.ts';
 

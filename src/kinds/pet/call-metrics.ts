@@ -1,6 +1,6 @@
 import { Code, ConnectError, type Interceptor } from '@connectrpc/connect';
+import { PetStore } from '@echoperator/petstore/wire';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { PetStore } from '../../petstore-wire/index.ts';
 
 /** In seconds: a call takes a millisecond, a search for all pets minutes. */
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];

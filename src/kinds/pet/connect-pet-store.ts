@@ -1,7 +1,7 @@
+import type { ChannelTls } from '@echoperator/petstore/wire';
+import type { SetUp } from '@echoperator/runtime/controller';
 import { Circuit, OutsideDownError } from '../../external/circuit.ts';
 import { outsideUp } from '../../external/outside-up.ts';
-import type { ChannelTls } from '../../petstore-wire/index.ts';
-import type { SetUp } from '../../runtime/controller/index.ts';
 import { callMetrics } from './call-metrics.ts';
 import { failureOf, outageOf } from './errors.ts';
 import { Inventory, Sweep } from './inventory.ts';

@@ -1,6 +1,6 @@
 /** Pet: a pet in the pet store, an external service. */
 
-import { defineController } from '../../runtime/index.ts';
+import { defineController } from '@echoperator/runtime';
 import type { PetStoreOptions } from './connect-pet-store.ts';
 import { Pet, petFinalizer } from './kind.ts';
 import { petReasons } from './reasons.ts';

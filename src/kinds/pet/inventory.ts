@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { keyOf, type ObjectKey, type ReadonlyStore } from '@echoperator/runtime';
+import { currentReady, missingField } from '@echoperator/runtime/controller';
 import { LinkedSignal } from '../../external/concurrency.ts';
-import { currentReady, missingField } from '../../runtime/controller/index.ts';
-import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.ts';
 import { Pet } from './kind.ts';
 import type { FoundPet } from './pet-store.ts';
 import { InvalidPetError, isStored, recordedId, wantedPet } from './store-pet.ts';

@@ -1,5 +1,5 @@
+import { defineKind, type ObjectOf } from '@echoperator/runtime';
 import * as Type from 'typebox';
-import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
 
 const petType = (description: string) => Type.Enum(['dog', 'cat', 'bird', 'reptile'], { description });

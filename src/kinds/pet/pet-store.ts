@@ -1,7 +1,5 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
-import { Batch } from '../../external/batch.ts';
-import { LinkedSignal, untilAborted } from '../../external/concurrency.ts';
 import {
   type ChannelTls,
   DateSchema,
@@ -16,8 +14,10 @@ import {
   type SharedConnection,
   type Pet as WirePet,
   PetStore as WirePetStore,
-} from '../../petstore-wire/index.ts';
-import { cutErrorTexts, type Gate, GateClosedError } from '../../runtime/client/index.ts';
+} from '@echoperator/petstore/wire';
+import { cutErrorTexts, type Gate, GateClosedError } from '@echoperator/runtime/client';
+import { Batch } from '../../external/batch.ts';
+import { LinkedSignal, untilAborted } from '../../external/concurrency.ts';
 import { limits } from '../shared/limits.ts';
 import { failureOf, RefusedError, SearchRefusedError } from './errors.ts';
 import type { StorePet } from './store-pet.ts';

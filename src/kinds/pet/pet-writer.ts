@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { type Circuit, OutsideDownError } from '../../external/circuit.ts';
-import { KeyedMutex } from '../../external/concurrency.ts';
-import { listPages } from '../../runtime/client/index.ts';
+import { cleanedUp } from '@echoperator/runtime';
+import { listPages } from '@echoperator/runtime/client';
 import {
   type CleanedUp,
   type Context,
   currentReady,
   type DesiredStatus,
   desiredStatus,
-} from '../../runtime/controller/index.ts';
-import { cleanedUp } from '../../runtime/index.ts';
+} from '@echoperator/runtime/controller';
+import { type Circuit, OutsideDownError } from '../../external/circuit.ts';
+import { KeyedMutex } from '../../external/concurrency.ts';
 import { limits } from '../shared/limits.ts';
 import { failureOf, isRequestIdTaken, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';

@@ -1,4 +1,4 @@
-import type { Outcome } from '../../runtime/index.ts';
+import type { Outcome } from '@echoperator/runtime';
 import type { Pet } from './kind.ts';
 
 /** The reasons of `Ready` of a Pet, beside the standard ones. */

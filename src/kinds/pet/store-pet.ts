@@ -1,6 +1,6 @@
-import { dayFromText, dayText, trimmedName } from '../../petstore-wire/index.ts';
-import { quoteText } from '../../runtime/client/index.ts';
-import { currentReady } from '../../runtime/controller/index.ts';
+import { dayFromText, dayText, trimmedName } from '@echoperator/petstore/wire';
+import { quoteText } from '@echoperator/runtime/client';
+import { currentReady } from '@echoperator/runtime/controller';
 import { limits } from '../shared/limits.ts';
 import type { Pet } from './kind.ts';
 

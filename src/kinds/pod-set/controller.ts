@@ -1,9 +1,9 @@
 /** PodSet: keeps a number of identical pods running. */
 
-import { isRefusal } from '../../runtime/client/index.ts';
-import { type Context, currentReady } from '../../runtime/controller/index.ts';
-import { controllerOf, defineController, keyOf, type Outcome } from '../../runtime/index.ts';
-import { Pod } from '../../runtime/kinds/index.ts';
+import { controllerOf, defineController, keyOf, type Outcome } from '@echoperator/runtime';
+import { isRefusal } from '@echoperator/runtime/client';
+import { type Context, currentReady } from '@echoperator/runtime/controller';
+import { Pod } from '@echoperator/runtime/kinds';
 import { limits } from '../shared/limits.ts';
 import { isReady, keepReadFields, problemAmong, untilOverdueMs } from '../shared/pods.ts';
 import { PodSet } from './kind.ts';

@@ -1,5 +1,5 @@
+import { defineKind, type ObjectOf } from '@echoperator/runtime';
 import * as Type from 'typebox';
-import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits, qualifiedKeys } from '../shared/limits.ts';
 
 const texts = (description: string, maxLength: number, rules: readonly object[] = []) =>

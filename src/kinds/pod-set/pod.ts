@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { type Child, childName } from '../../runtime/controller/index.ts';
-import type { Pod } from '../../runtime/kinds/index.ts';
+import { type Child, childName } from '@echoperator/runtime/controller';
+import type { Pod } from '@echoperator/runtime/kinds';
 import { limits } from '../shared/limits.ts';
 import type { PodDefaults } from '../shared/pod-defaults.ts';
 import { podMetadataOf } from '../shared/pod-metadata.ts';

@@ -1,4 +1,4 @@
-import type { Pod } from '../../runtime/kinds/index.ts';
+import type { Pod } from '@echoperator/runtime/kinds';
 import { deletionCostAnnotation, isReady, readyCondition } from '../shared/pods.ts';
 import { isOutdated, isUpdated } from './pod.ts';
 

@@ -1,6 +1,6 @@
-import { ApiError, isInvalidField, isRefusal } from '../../runtime/client/index.ts';
-import { type Context, childManifest, ReconcileEnd } from '../../runtime/controller/index.ts';
-import { Pod } from '../../runtime/kinds/index.ts';
+import { ApiError, isInvalidField, isRefusal } from '@echoperator/runtime/client';
+import { type Context, childManifest, ReconcileEnd } from '@echoperator/runtime/controller';
+import { Pod } from '@echoperator/runtime/kinds';
 import { isReady, keepReadFields, podProblem } from '../shared/pods.ts';
 import { inFullBatches, slowStart } from './batches.ts';
 import { PodSet } from './kind.ts';

@@ -1,9 +1,9 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
 
+import { cleanedUp, defineController, findCondition } from '@echoperator/runtime';
+import { currentReady, type EventNotice } from '@echoperator/runtime/controller';
 import { InFlightCount } from '../../external/batch.ts';
 import { outsideUp } from '../../external/outside-up.ts';
-import { currentReady, type EventNotice } from '../../runtime/controller/index.ts';
-import { cleanedUp, defineController, findCondition } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
 import { Database } from './database.ts';
 import { PostgresWriter, postgresWriterFinalizer } from './kind.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from '@echoperator/runtime';
+import { cutErrorTexts, type Gate } from '@echoperator/runtime/client';
 import { Circuit } from '../../external/circuit.ts';
 import { Semaphore } from '../../external/concurrency.ts';
-import { cutErrorTexts, type Gate } from '../../runtime/client/index.ts';
-import type { Logger } from '../../runtime/index.ts';
 import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
   type Credentials,

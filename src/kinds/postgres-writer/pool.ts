@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Logger } from '@echoperator/runtime';
 import type { ClientConfig, Pool } from 'pg';
-import type { Logger } from '../../runtime/index.ts';
 import { CredentialsError } from './errors.ts';
 
 /** The settings of the connection to the database. */

@@ -1,5 +1,5 @@
+import { findCondition, type Outcome, type ReadonlyStore } from '@echoperator/runtime';
 import { OutsideDownError } from '../../external/circuit.ts';
-import { findCondition, type Outcome, type ReadonlyStore } from '../../runtime/index.ts';
 import { type DatabaseReason, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
 import type { PostgresWriter } from './kind.ts';
 import { InvalidTableNameError } from './statements.ts';

@@ -1,7 +1,7 @@
+import { missingField } from '@echoperator/runtime/controller';
 import type { InFlightCount } from '../../external/batch.ts';
 import { OutsideDownError } from '../../external/circuit.ts';
 import { untilAborted } from '../../external/concurrency.ts';
-import { missingField } from '../../runtime/controller/index.ts';
 import { limits } from '../shared/limits.ts';
 import { TableNotAllowedError } from './errors.ts';
 import { PostgresWriter } from './kind.ts';

@@ -1,5 +1,5 @@
-import { quoteText } from '../../runtime/client/index.ts';
-import { keyOf, keyString } from '../../runtime/index.ts';
+import { keyOf, keyString } from '@echoperator/runtime';
+import { quoteText } from '@echoperator/runtime/client';
 import type { PostgresWriter } from './kind.ts';
 
 /** The row of a PostgresWriter. */

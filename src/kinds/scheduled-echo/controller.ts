@@ -1,7 +1,5 @@
 /** ScheduledEcho: a CronJob prints the message on a schedule. */
 
-import { ApiError, type Client, cutText, isRefusal } from '../../runtime/client/index.ts';
-import { allow } from '../../runtime/controller/index.ts';
 import {
   child,
   controllerOf,
@@ -10,8 +8,10 @@ import {
   type ObjectKey,
   type Predicate,
   predicates,
-} from '../../runtime/index.ts';
-import { CronJob, Event, Job, Pod } from '../../runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import { ApiError, type Client, cutText, isRefusal } from '@echoperator/runtime/client';
+import { allow } from '@echoperator/runtime/controller';
+import { CronJob, Event, Job, Pod } from '@echoperator/runtime/kinds';
 import { Echo } from '../echo/kind.ts';
 import { limits } from '../shared/limits.ts';
 import { type ChildWithoutPod, type MissingPodsMemory, whyNoPod } from '../shared/missing-pods.ts';

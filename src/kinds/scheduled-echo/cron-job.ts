@@ -1,5 +1,5 @@
-import { type Child, hashedChildName } from '../../runtime/controller/index.ts';
-import type { CronJob } from '../../runtime/kinds/index.ts';
+import { type Child, hashedChildName } from '@echoperator/runtime/controller';
+import type { CronJob } from '@echoperator/runtime/kinds';
 import { type PrintPodSettings, podLabels, printPod } from '../shared/print-pod.ts';
 import type { ScheduledEcho } from './kind.ts';
 

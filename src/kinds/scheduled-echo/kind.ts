@@ -1,5 +1,5 @@
+import { defineKind, type ObjectOf } from '@echoperator/runtime';
 import * as Type from 'typebox';
-import { defineKind, type ObjectOf } from '../../runtime/index.ts';
 import { limits } from '../shared/limits.ts';
 import { podMetadata } from '../shared/pod-metadata.ts';
 

@@ -1,5 +1,5 @@
-import { cutText, groupOf } from '../../runtime/client/index.ts';
-import { controllerOf, type Kind, type KubeObject } from '../../runtime/index.ts';
+import { controllerOf, type Kind, type KubeObject } from '@echoperator/runtime';
+import { cutText, groupOf } from '@echoperator/runtime/client';
 
 type OwnerReference = NonNullable<KubeObject['metadata']['ownerReferences']>[number];
 

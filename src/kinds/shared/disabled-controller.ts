@@ -1,4 +1,3 @@
-import { allow, type ReportingObject } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -11,7 +10,8 @@ import {
   type PolicyRule,
   predicates,
   requeueAfter,
-} from '../../runtime/index.ts';
+} from '@echoperator/runtime';
+import { allow, type ReportingObject } from '@echoperator/runtime/controller';
 
 /** The reason of `Ready` of an object whose controller is disabled. */
 export const controllerDisabled = 'ControllerDisabled';

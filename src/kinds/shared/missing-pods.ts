@@ -1,6 +1,6 @@
-import { cutText, GateClosedError } from '../../runtime/client/index.ts';
-import type { Client, Kind, KubeObject } from '../../runtime/index.ts';
-import { Event } from '../../runtime/kinds/index.ts';
+import type { Client, Kind, KubeObject } from '@echoperator/runtime';
+import { cutText, GateClosedError } from '@echoperator/runtime/client';
+import { Event } from '@echoperator/runtime/kinds';
 
 /** A child whose controller has made no pod, or fewer than the child asks for. */
 export interface ChildWithoutPod {

@@ -1,4 +1,4 @@
-import type { Pod } from '../../runtime/kinds/index.ts';
+import type { Pod } from '@echoperator/runtime/kinds';
 import type { PodMetadata } from './pod-metadata.ts';
 
 type PodSpec = NonNullable<Pod['spec']>;

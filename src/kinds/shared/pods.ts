@@ -1,6 +1,6 @@
-import { cutText } from '../../runtime/client/index.ts';
-import type { Predicate } from '../../runtime/index.ts';
-import type { Pod } from '../../runtime/kinds/index.ts';
+import type { Predicate } from '@echoperator/runtime';
+import { cutText } from '@echoperator/runtime/client';
+import type { Pod } from '@echoperator/runtime/kinds';
 import { identityOf } from './cached-fields.ts';
 
 type PodStatus = NonNullable<Pod['status']>;

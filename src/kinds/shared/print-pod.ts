@@ -1,4 +1,4 @@
-import type { Job } from '../../runtime/kinds/index.ts';
+import type { Job } from '@echoperator/runtime/kinds';
 import { type PodDefaults, type ResourceSettings, resourcesOf } from './pod-defaults.ts';
 import { type PodMetadata, podMetadataOf } from './pod-metadata.ts';
 

@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Pod } from '@echoperator/runtime/kinds';
 import { execa } from 'execa';
 import { parse, stringify } from 'yaml';
-import { Pod } from '../../../src/runtime/kinds/index.ts';
 import { operatorCommand } from '../../../testkit/operator-process.ts';
 import type { ShippedPrograms } from '../../../testkit/shipped-program.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';

@@ -1,11 +1,11 @@
-import type { Client } from '../../../src/runtime/index.ts';
+import type { Client } from '@echoperator/runtime';
 import {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
   Namespace,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
-} from '../../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
 
 const name = 'restricted-v2';
 const rangeAnnotation = 'openshift.io/sa.scc.uid-range';

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import type { Manifest } from '@echoperator/runtime';
+import type { Pod } from '@echoperator/runtime/kinds';
 import type { V1PodSpec } from '@kubernetes/client-node';
 import { readConfig } from '../../../src/config.ts';
 import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
@@ -7,8 +9,6 @@ import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
 import { newPod } from '../../../src/kinds/pod-set/pod.ts';
 import { printPod } from '../../../src/kinds/shared/print-pod.ts';
 import { bookStorePodDefaults, podDefaults, printPodSettings } from '../../../src/operator.ts';
-import type { Manifest } from '../../../src/runtime/index.ts';
-import type { Pod } from '../../../src/runtime/kinds/index.ts';
 import type { Rendering } from '../rendering.ts';
 
 type PodSpec = NonNullable<Pod['spec']>;

@@ -1,8 +1,8 @@
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ConfigMap, Deployment, PodDisruptionBudget } from '@echoperator/runtime/kinds';
 import { expect } from '@jest/globals';
 import { stringify } from 'yaml';
-import { ConfigMap, Deployment, PodDisruptionBudget } from '../../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
 import { makeRunFolder } from '../../../testkit/run-folder.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';

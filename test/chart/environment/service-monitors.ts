@@ -1,6 +1,6 @@
-import { isNotFound } from '../../../src/runtime/client/index.ts';
-import { builtInKind, type Client } from '../../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
+import { builtInKind, type Client } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { eventually } from '../../../testkit/eventually.ts';
 
 /** The kind of the Prometheus operator. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@echoperator/runtime';
+import { isAlreadyExists } from '@echoperator/runtime/client';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { isAlreadyExists } from '../../../src/runtime/client/index.ts';
-import type { Client } from '../../../src/runtime/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 
 /** Options of an {@link EchoStream}. */

@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
-import type { HttpRequest, Transport } from '../../../src/runtime/client/transport.ts';
-import type { Client } from '../../../src/runtime/index.ts';
-import { Lease, Pod } from '../../../src/runtime/kinds/index.ts';
+import type { Client } from '@echoperator/runtime';
+import { Lease, Pod } from '@echoperator/runtime/kinds';
+import type { HttpRequest, Transport } from '../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];

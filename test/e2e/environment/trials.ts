@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { Job, Pod } from '@echoperator/runtime/kinds';
 import { expect } from '@jest/globals';
-import { HttpClient } from '../../../src/runtime/client/http-client.ts';
-import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
-import { Transport } from '../../../src/runtime/client/transport.ts';
-import type { Client } from '../../../src/runtime/index.ts';
-import { Job, Pod } from '../../../src/runtime/kinds/index.ts';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { Cluster } from '../../../tools/cluster/index.ts';
 import { E2eCluster } from './cluster.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { Lease } from '@echoperator/runtime/kinds';
+import type { LeaseTimings } from '@echoperator/runtime/leader-election';
+import { FaultProxy, type RequestFilter } from '@echoperator/testing';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { Lease } from '../../../src/runtime/kinds/index.ts';
-import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
-import { FaultProxy, type RequestFilter } from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { Arena } from './environment/arena.ts';
 import { CandidateProcess, clientGo, ours } from './environment/candidate-process.ts';

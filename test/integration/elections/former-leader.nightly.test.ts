@@ -1,7 +1,7 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Lease } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Lease } from '../../../src/runtime/kinds/index.ts';
 import { certificate, certificateKey } from '../../../testkit/certificate.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import type { OperatorProcess } from '../../../testkit/operator-process.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import type { LeaseTimings } from '@echoperator/runtime/leader-election';
+import { FaultProxy, isWatch } from '@echoperator/testing';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
-import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
-import { FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { Arena } from './environment/arena.ts';
 import { CandidateProcess, ours } from './environment/candidate-process.ts';

@@ -1,6 +1,6 @@
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import type { LeaseTimings } from '@echoperator/runtime/leader-election';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
-import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { removeLeftoverClocks } from '../../../testkit/fake-clock.ts';
 import { Arena } from './environment/arena.ts';

@@ -1,11 +1,11 @@
-import type { Client } from '../../../src/runtime/index.ts';
+import type { Client } from '@echoperator/runtime';
 import {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
   ValidatingWebhookConfiguration,
-} from '../../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
 import { eventually } from '../../../testkit/eventually.ts';
 import { freePorts } from '../../../testkit/free-ports.ts';
 

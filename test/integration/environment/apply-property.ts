@@ -1,9 +1,9 @@
+import { Applier, type Client, type Kind, type KubeObject, keyOf, type Manifest } from '@echoperator/runtime';
+import { ApiError, kubeconfigConnection } from '@echoperator/runtime/client';
 import { expect } from '@jest/globals';
-import { Store } from '../../../src/runtime/cache/store.ts';
-import { HttpClient } from '../../../src/runtime/client/http-client.ts';
-import { ApiError, kubeconfigConnection } from '../../../src/runtime/client/index.ts';
-import { Transport } from '../../../src/runtime/client/transport.ts';
-import { Applier, type Client, type Kind, type KubeObject, keyOf, type Manifest } from '../../../src/runtime/index.ts';
+import { Store } from '../../../packages/runtime/src/cache/store.ts';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { type ChildExample, childExamples } from './child-examples.ts';
 import { RandomEdits, randomNumbers } from './random-edits.ts';

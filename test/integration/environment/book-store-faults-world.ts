@@ -1,12 +1,6 @@
+import type { Pod, StatefulSet } from '@echoperator/runtime/kinds';
+import { type FaultProxy, type InjectedFault, isWatch, isWrite, type RequestFilter } from '@echoperator/testing';
 import { expect } from '@jest/globals';
-import type { Pod, StatefulSet } from '../../../src/runtime/kinds/index.ts';
-import {
-  type FaultProxy,
-  type InjectedFault,
-  isWatch,
-  isWrite,
-  type RequestFilter,
-} from '../../../src/runtime/testing/index.ts';
 import type { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
 import {

@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findCondition, type Kind, type KubeObject, type ObjectKey } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import { Deployment, PersistentVolumeClaim, Pod, StatefulSet, StorageClass } from '@echoperator/runtime/kinds';
 import { expect } from '@jest/globals';
 import { BookStore } from '../../../src/kinds/book-store/kind.ts';
-import { isNotFound } from '../../../src/runtime/client/index.ts';
-import { findCondition, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
-import { Deployment, PersistentVolumeClaim, Pod, StatefulSet, StorageClass } from '../../../src/runtime/kinds/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../../testkit/kwok.ts';

@@ -1,19 +1,6 @@
 import { randomUUID } from 'node:crypto';
-
-import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
-import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
-import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
-import type { BookStore } from '../../../src/kinds/book-store/kind.ts';
-import { echoJob } from '../../../src/kinds/echo/echo-job.ts';
-import type { Echo } from '../../../src/kinds/echo/kind.ts';
-import type { PodSet } from '../../../src/kinds/pod-set/kind.ts';
-import { newPod } from '../../../src/kinds/pod-set/pod.ts';
-import { cronJobOf } from '../../../src/kinds/scheduled-echo/cron-job.ts';
-import type { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
-import { isObject } from '../../../src/runtime/apply/json.ts';
-import { ApiError } from '../../../src/runtime/client/index.ts';
-import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../../../src/runtime/index.ts';
-import { apiVersionOf } from '../../../src/runtime/kind/kind.ts';
+import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
 import {
   CronJob,
   Deployment,
@@ -24,14 +11,26 @@ import {
   Secret,
   Service,
   StatefulSet,
-} from '../../../src/runtime/kinds/index.ts';
-import { sameValue } from '../../../src/runtime/testing/simulation/built-in-refusals.ts';
-import { builtInStrategy } from '../../../src/runtime/testing/simulation/built-in-resources.ts';
+} from '@echoperator/runtime/kinds';
+import { isObject } from '../../../packages/runtime/src/apply/json.ts';
+import { apiVersionOf } from '../../../packages/runtime/src/kind/kind.ts';
+import { sameValue } from '../../../packages/testing/src/simulation/built-in-refusals.ts';
+import { builtInStrategy } from '../../../packages/testing/src/simulation/built-in-resources.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
-} from '../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../packages/testing/src/simulation/strategy.ts';
+import { deploymentOf } from '../../../src/kinds/book-store/app.ts';
+import { statefulSetOf } from '../../../src/kinds/book-store/database.ts';
+import { specWithDefaultsOf } from '../../../src/kinds/book-store/desired.ts';
+import type { BookStore } from '../../../src/kinds/book-store/kind.ts';
+import { echoJob } from '../../../src/kinds/echo/echo-job.ts';
+import type { Echo } from '../../../src/kinds/echo/kind.ts';
+import type { PodSet } from '../../../src/kinds/pod-set/kind.ts';
+import { newPod } from '../../../src/kinds/pod-set/pod.ts';
+import { cronJobOf } from '../../../src/kinds/scheduled-echo/cron-job.ts';
+import type { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
 import fc from '../../../testkit/seeded-fast-check.ts';
 import { builtInSamples } from '../../../tools/generate/built-in-samples.ts';
 import { kindPlans } from '../../plans/index.ts';

@@ -1,6 +1,4 @@
-import { controllerNames } from '../../../src/kinds.ts';
-import { controllers } from '../../../src/operator.ts';
-import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
+import type { Kind, KubeObject } from '@echoperator/runtime';
 import {
   ClusterRole,
   ClusterRoleBinding,
@@ -30,7 +28,9 @@ import {
   ServiceAccount,
   StatefulSet,
   StorageClass,
-} from '../../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/kinds';
+import { controllerNames } from '../../../src/kinds.ts';
+import { controllers } from '../../../src/operator.ts';
 import { kindPlans } from '../../plans/index.ts';
 
 /** A kind of the table of built-in types, or one of ours, and what a child of it may be. */

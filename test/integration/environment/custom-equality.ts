@@ -1,19 +1,19 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Client, Kind } from '@echoperator/runtime';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import fc from 'fast-check';
-import { definitionOf } from '../../../src/crds.ts';
-import { kinds } from '../../../src/operator.ts';
-import type { Client, Kind } from '../../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
-import type { CustomResourceDefinitionManifest } from '../../../src/runtime/testing/api-server.ts';
-import { customStrategy } from '../../../src/runtime/testing/simulation/custom-resources.ts';
-import { type FieldError, invalid } from '../../../src/runtime/testing/simulation/field-error.ts';
+import type { CustomResourceDefinitionManifest } from '../../../packages/testing/src/api-server.ts';
+import { customStrategy } from '../../../packages/testing/src/simulation/custom-resources.ts';
+import { type FieldError, invalid } from '../../../packages/testing/src/simulation/field-error.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
   type Strategy,
-} from '../../../src/runtime/testing/simulation/strategy.ts';
-import type { Schema } from '../../../src/runtime/testing/spec-mutations.ts';
+} from '../../../packages/testing/src/simulation/strategy.ts';
+import type { Schema } from '../../../packages/testing/src/spec-mutations.ts';
+import { definitionOf } from '../../../src/crds.ts';
+import { kinds } from '../../../src/operator.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { syntheticKinds } from './custom-kinds.ts';
 import { RawRequests } from './raw-requests.ts';

@@ -1,5 +1,5 @@
-import type { Kind } from '../../../src/runtime/index.ts';
-import type { CustomResourceDefinitionManifest } from '../../../src/runtime/testing/api-server.ts';
+import type { Kind } from '@echoperator/runtime';
+import type { CustomResourceDefinitionManifest } from '../../../packages/testing/src/api-server.ts';
 
 const text = { type: 'string', maxLength: 20 } as const;
 

@@ -1,7 +1,7 @@
+import { done } from '@echoperator/runtime';
+import { Job } from '@echoperator/runtime/kinds';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { controllers } from '../../../src/operator.ts';
-import { done } from '../../../src/runtime/index.ts';
-import { Job } from '../../../src/runtime/kinds/index.ts';
 
 /**
  * The operator's program with another reconcile of Echos: for the Echo `waits` it creates a Job, and then never ends. Nothing aborts it, so

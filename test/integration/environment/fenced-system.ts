@@ -1,4 +1,4 @@
-import type { OutsideHooks } from '../../../src/runtime/testing/index.ts';
+import type { OutsideHooks } from '@echoperator/testing';
 import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
 import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 

@@ -1,29 +1,29 @@
 import { deepStrictEqual, strictEqual } from 'node:assert/strict';
+import { defineKind, type Kind } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import { ConfigMap, Deployment, Service } from '@echoperator/runtime/kinds';
+import type { ApiServer } from '@echoperator/testing';
 import fc from 'fast-check';
 import * as Type from 'typebox';
-import { isObject } from '../../../src/runtime/apply/json.ts';
-import { schemaOf } from '../../../src/runtime/apply/kind-schema.ts';
-import { ApiError } from '../../../src/runtime/client/index.ts';
-import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
-import { Transport } from '../../../src/runtime/client/transport.ts';
-import { defineKind, type Kind } from '../../../src/runtime/index.ts';
-import { apiVersionOf } from '../../../src/runtime/kind/index.ts';
-import { ConfigMap, Deployment, Service } from '../../../src/runtime/kinds/index.ts';
-import type { ApiServer } from '../../../src/runtime/testing/index.ts';
+import { isObject } from '../../../packages/runtime/src/apply/json.ts';
+import { schemaOf } from '../../../packages/runtime/src/apply/kind-schema.ts';
+import { collectionPath, objectPath } from '../../../packages/runtime/src/client/resource-path.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
+import { apiVersionOf } from '../../../packages/runtime/src/kind/kind.ts';
 import {
   applyFields,
   customResetFields,
   keepTimesIfUnchanged,
   trackFields,
-} from '../../../src/runtime/testing/simulation/field-managers.ts';
-import { mergePatch } from '../../../src/runtime/testing/simulation/patches.ts';
+} from '../../../packages/testing/src/simulation/field-managers.ts';
+import { mergePatch } from '../../../packages/testing/src/simulation/patches.ts';
 import {
   type FieldsV1,
   type ManagedFieldsEntry,
   RefusedError,
   type StoredMetadata,
   type StoredObject,
-} from '../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../packages/testing/src/simulation/strategy.ts';
 
 /** The numbers of steps by their result: `created`, `changed`, `unchanged`, `conflict`, `refused`. */
 export type StepCounts = Record<string, number>;

@@ -1,10 +1,10 @@
+import type { CustomKind, Kind } from '@echoperator/runtime';
+import { PersistentVolumeClaim } from '@echoperator/runtime/kinds';
+import { collectionPath, objectPath } from '../../../packages/runtime/src/client/resource-path.ts';
+import { isCustomKind } from '../../../packages/runtime/src/kind/define-kind.ts';
 import { definitionOf } from '../../../src/crds.ts';
 import { BookStore } from '../../../src/kinds/book-store/kind.ts';
 import { controllers } from '../../../src/operator.ts';
-import { collectionPath, objectPath } from '../../../src/runtime/client/resource-path.ts';
-import type { Kind } from '../../../src/runtime/index.ts';
-import { type CustomKind, isCustomKind } from '../../../src/runtime/kind/index.ts';
-import { PersistentVolumeClaim } from '../../../src/runtime/kinds/index.ts';
 import { childExamples } from './child-examples.ts';
 import type { RawRequests } from './raw-requests.ts';
 import { type BoundedSchema, type WorstObject, worstObjects } from './worst-values.ts';

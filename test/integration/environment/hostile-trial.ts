@@ -1,10 +1,10 @@
 import { join } from 'node:path';
+import type { Kind } from '@echoperator/runtime';
+import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
+import { objectPath } from '../../../packages/runtime/src/client/resource-path.ts';
 import { definitionOf } from '../../../src/crds.ts';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { kinds } from '../../../src/operator.ts';
-import { objectPath } from '../../../src/runtime/client/resource-path.ts';
-import type { Kind } from '../../../src/runtime/index.ts';
-import { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import {

@@ -1,9 +1,9 @@
+import { findCondition } from '@echoperator/runtime';
+import { CronJob, Pod } from '@echoperator/runtime/kinds';
 import { expect } from '@jest/globals';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
-import { findCondition } from '../../../src/runtime/index.ts';
-import { CronJob, Pod } from '../../../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { operatorWrites } from '../../../testkit/operator-writes.ts';

@@ -1,8 +1,8 @@
+import { findCondition } from '@echoperator/runtime';
+import { Job } from '@echoperator/runtime/kinds';
 import { expect } from '@jest/globals';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { findCondition } from '../../../src/runtime/index.ts';
-import { Job } from '../../../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import type { Pet } from '../../../src/kinds/pet/kind.ts';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
 import type { PetWorld } from './pet-world.ts';
 
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const satisfies Pet['spec'];

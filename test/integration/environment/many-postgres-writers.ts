@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { PostgresWorld } from './postgres-world.ts';
 

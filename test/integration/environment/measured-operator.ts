@@ -1,7 +1,7 @@
+import type { Kind, ObjectKey } from '@echoperator/runtime';
+import { resourceName } from '@echoperator/runtime/client';
+import { Lease } from '@echoperator/runtime/kinds';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import type { Kind, ObjectKey } from '../../../src/runtime/index.ts';
-import { resourceName } from '../../../src/runtime/kind/index.ts';
-import { Lease } from '../../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

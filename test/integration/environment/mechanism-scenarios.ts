@@ -3,8 +3,6 @@
  * defects of the runtime. They use a kind of their own, so only a simulation runs them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import Type from 'typebox';
-import { isAlreadyExists, isNotFound } from '../../../src/runtime/client/index.ts';
 import {
   type Client,
   child,
@@ -16,9 +14,11 @@ import {
   type ObjectOf,
   type Operator,
   owns,
-} from '../../../src/runtime/index.ts';
-import { ConfigMap, Event } from '../../../src/runtime/kinds/index.ts';
-import type { Scenario, ScenarioWorld } from '../../../src/runtime/testing/index.ts';
+} from '@echoperator/runtime';
+import { isAlreadyExists, isNotFound } from '@echoperator/runtime/client';
+import { ConfigMap, Event } from '@echoperator/runtime/kinds';
+import type { Scenario, ScenarioWorld } from '@echoperator/testing';
+import Type from 'typebox';
 
 const name = 'hello';
 

@@ -1,8 +1,8 @@
+import { customResourceDefinition } from '@echoperator/runtime';
+import { CustomResourceDefinition, Job } from '@echoperator/runtime/kinds';
+import { eventually, type Scenario, type ScenarioWorld } from '@echoperator/testing';
 import { echoController } from '../../../src/kinds/echo/controller.ts';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { customResourceDefinition } from '../../../src/runtime/index.ts';
-import { CustomResourceDefinition, Job } from '../../../src/runtime/kinds/index.ts';
-import { eventually, type Scenario, type ScenarioWorld } from '../../../src/runtime/testing/index.ts';
 import { podSettings } from '../../../testkit/pod-settings.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';

@@ -1,5 +1,5 @@
-import type { Manifest } from '../../../src/runtime/index.ts';
-import type { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
+import type { Manifest } from '@echoperator/runtime';
+import type { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 
 const text = { type: 'string' };
 const integer = { type: 'integer' };

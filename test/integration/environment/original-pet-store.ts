@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
-import { DateSchema, dayText, type Pet, PetSchema, PetStore, PetType } from '../../../src/petstore-wire/index.ts';
+import { DateSchema, dayText, type Pet, PetSchema, PetStore, PetType } from '@echoperator/petstore/wire';
 
 /**
  * A pet store with the behaviour of the tutorial's where it differs from ours: it keeps pets in memory, ignores request ids, and answers an

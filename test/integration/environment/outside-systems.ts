@@ -1,9 +1,9 @@
 import { join } from 'node:path';
+import type { Client } from '@echoperator/runtime';
 import { Client as PostgresClient } from 'pg';
+import { RemotePets, type ShownPet } from '../../../packages/petstore/src/server/remote-pets.ts';
 import { Pet } from '../../../src/kinds/pet/kind.ts';
 import { controllerNames } from '../../../src/kinds.ts';
-import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
-import type { Client } from '../../../src/runtime/index.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { bundlePrograms } from '../../../testkit/shipped-program.ts';

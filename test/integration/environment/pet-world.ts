@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Client, ObjectKey } from '@echoperator/runtime';
+import { isNotFound } from '@echoperator/runtime/client';
+import type { FaultProxy } from '@echoperator/testing';
+import { RemotePets, type ShownPet } from '../../../packages/petstore/src/server/remote-pets.ts';
 import { Pet } from '../../../src/kinds/pet/kind.ts';
-import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
-import { isNotFound } from '../../../src/runtime/client/index.ts';
-import type { Client, ObjectKey } from '../../../src/runtime/index.ts';
-import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { chartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';

@@ -1,5 +1,5 @@
-import type { Client } from '../../../src/runtime/index.ts';
-import { PersistentVolume, PersistentVolumeClaim } from '../../../src/runtime/kinds/index.ts';
+import type { Client } from '@echoperator/runtime';
+import { PersistentVolume, PersistentVolumeClaim } from '@echoperator/runtime/kinds';
 
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z');
 

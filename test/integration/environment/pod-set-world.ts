@@ -1,6 +1,6 @@
+import type { ObjectKey } from '@echoperator/runtime';
+import { Pod } from '@echoperator/runtime/kinds';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
-import type { ObjectKey } from '../../../src/runtime/index.ts';
-import { Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../../testkit/kwok.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

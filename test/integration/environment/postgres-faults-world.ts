@@ -1,5 +1,5 @@
+import { type FaultProxy, isWrite, type ProxiedRequest } from '@echoperator/testing';
 import { expect } from '@jest/globals';
-import { type FaultProxy, isWrite, type ProxiedRequest } from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 import { PostgresWorld, readyOf } from './postgres-world.ts';

@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Client, findCondition, type ObjectKey } from '@echoperator/runtime';
+import { isNotFound, type List } from '@echoperator/runtime/client';
+import type { FaultProxy } from '@echoperator/testing';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import { PostgresWriter } from '../../../src/kinds/postgres-writer/kind.ts';
-import { isNotFound, type List } from '../../../src/runtime/client/index.ts';
-import { type Client, findCondition, type ObjectKey } from '../../../src/runtime/index.ts';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
-import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

@@ -1,6 +1,6 @@
-import type { Transport } from '../../../src/runtime/client/transport.ts';
-import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
-import { apiVersionOf } from '../../../src/runtime/kind/kind.ts';
+import type { Kind, KubeObject } from '@echoperator/runtime';
+import type { Transport } from '../../../packages/runtime/src/client/transport.ts';
+import { apiVersionOf } from '../../../packages/runtime/src/kind/kind.ts';
 
 /** JSON of the API server's OpenAPI document. */
 type Json = Readonly<Record<string, unknown>>;

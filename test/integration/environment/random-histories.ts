@@ -1,15 +1,15 @@
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { customResourceDefinition } from '@echoperator/runtime';
+import { type Client, createClient } from '@echoperator/runtime/client';
+import { Namespace } from '@echoperator/runtime/kinds';
+import { ApiServer } from '@echoperator/testing';
 import fc from 'fast-check';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
+import { SimulatedApiServer } from '../../../packages/testing/src/simulation/simulated-api-server.ts';
+import { SimulatedNetwork } from '../../../packages/testing/src/simulation/simulated-network.ts';
 import { kinds } from '../../../src/operator.ts';
-import { type Client, createClient } from '../../../src/runtime/client/index.ts';
-import { customResourceDefinition } from '../../../src/runtime/index.ts';
-import { Namespace } from '../../../src/runtime/kinds/index.ts';
-import { forEachConcurrently } from '../../../src/runtime/testing/for-each-concurrently.ts';
-import { ApiServer } from '../../../src/runtime/testing/index.ts';
-import { SimulatedApiServer } from '../../../src/runtime/testing/simulation/simulated-api-server.ts';
-import { SimulatedNetwork } from '../../../src/runtime/testing/simulation/simulated-network.ts';
 import { apiServerPrograms } from '../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../testkit/free-ports.ts';
 import {

@@ -1,17 +1,18 @@
+import type { Kind, KubeObject, Manifest } from '@echoperator/runtime';
+import {
+  ApiError,
+  type Client,
+  type DeleteOptions,
+  isNotFound,
+  type OwnerReference,
+} from '@echoperator/runtime/client';
+import { ConfigMap, Lease, Pod } from '@echoperator/runtime/kinds';
 import fc from 'fast-check';
+import { apiVersionOf } from '../../../packages/runtime/src/kind/kind.ts';
+import { NotSimulatedError } from '../../../packages/testing/src/simulation/strategy.ts';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../../src/kinds/pod-set/kind.ts';
 import { ScheduledEcho } from '../../../src/kinds/scheduled-echo/kind.ts';
-import { ApiError, type Client, type DeleteOptions, isNotFound } from '../../../src/runtime/client/index.ts';
-import {
-  apiVersionOf,
-  type Kind,
-  type KubeObject,
-  type Manifest,
-  type OwnerReference,
-} from '../../../src/runtime/kind/index.ts';
-import { ConfigMap, Lease, Pod } from '../../../src/runtime/kinds/index.ts';
-import { NotSimulatedError } from '../../../src/runtime/testing/simulation/strategy.ts';
 
 /** Which version or uid a request names: none, that of the object's last state, or that of its first one. */
 type Precondition = 'none' | 'last' | 'first';

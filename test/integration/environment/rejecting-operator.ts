@@ -3,11 +3,12 @@
  *
  *     node test/integration/environment/rejecting-operator.ts KUBECONFIG
  */
+
+import { done } from '@echoperator/runtime';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import { perturb } from '@echoperator/testing';
 import { pino } from 'pino';
-import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
-import { done } from '../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
-import { perturb } from '../../../src/runtime/testing/index.ts';
 
 const name = 'hello';
 

@@ -3,13 +3,14 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
+import { type Kind, keyString, type ObjectKey } from '@echoperator/runtime';
+import * as builtInKinds from '@echoperator/runtime/kinds';
+import { isObject, type JsonObject } from '../../../packages/runtime/src/apply/json.ts';
+import { versionedResource } from '../../../packages/runtime/src/kind/kind.ts';
+import { SimulatedApiServer } from '../../../packages/testing/src/simulation/simulated-api-server.ts';
+import { SimulatedWatch } from '../../../packages/testing/src/simulation/simulated-watch.ts';
+import { NotSimulatedError, type StoredObject } from '../../../packages/testing/src/simulation/strategy.ts';
 import { kinds } from '../../../src/operator.ts';
-import { isObject, type JsonObject } from '../../../src/runtime/apply/json.ts';
-import { type Kind, keyString, type ObjectKey, versionedResource } from '../../../src/runtime/kind/index.ts';
-import * as builtInKinds from '../../../src/runtime/kinds/index.ts';
-import { SimulatedApiServer } from '../../../src/runtime/testing/simulation/simulated-api-server.ts';
-import { SimulatedWatch } from '../../../src/runtime/testing/simulation/simulated-watch.ts';
-import { NotSimulatedError, type StoredObject } from '../../../src/runtime/testing/simulation/strategy.ts';
 import type { RecordedRequest } from '../../../testkit/recording-proxy.ts';
 
 /** What a replay found. */

@@ -1,7 +1,7 @@
+import { Pod } from '@echoperator/runtime/kinds';
+import type { Scenario } from '@echoperator/testing';
+import { type ExploreOptions, jobController } from '@echoperator/testing/simulation';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { Pod } from '../../../src/runtime/kinds/index.ts';
-import type { Scenario } from '../../../src/runtime/testing/index.ts';
-import { type ExploreOptions, jobController } from '../../../src/runtime/testing/simulation/index.ts';
 import { scenariosOn, simulatedOnly } from '../../plans/index.ts';
 import { naiveScenario } from '../../seeded-bugs/naive-scenario.ts';
 import { mechanismScenarios } from './mechanism-scenarios.ts';

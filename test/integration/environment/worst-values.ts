@@ -1,4 +1,4 @@
-import { minimal, nameOf, propertiesOf, type Schema, withValue } from '../../../src/runtime/testing/spec-mutations.ts';
+import { minimal, nameOf, propertiesOf, type Schema, withValue } from '../../../packages/testing/src/spec-mutations.ts';
 
 /** A schema with what the search for worst values reads besides. */
 export type BoundedSchema = Omit<Schema, 'properties' | 'items' | 'additionalProperties'> & {

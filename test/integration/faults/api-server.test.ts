@@ -1,10 +1,10 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { ClusterRoleBinding, ServiceAccount } from '@echoperator/runtime/kinds';
+import { FaultProxy, isWatch } from '@echoperator/testing';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
-import { ClusterRoleBinding, ServiceAccount } from '../../../src/runtime/kinds/index.ts';
-import { FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import {
   client,

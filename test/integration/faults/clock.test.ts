@@ -1,8 +1,8 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { FaultProxy, isWatch } from '@echoperator/testing';
 import { afterAll, beforeAll, expect } from '@jest/globals';
-import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
-import { FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { fakeClock, removeLeftoverClocks } from '../../../testkit/fake-clock.ts';
 import { testOnLinux } from '../../../testkit/on-linux.ts';

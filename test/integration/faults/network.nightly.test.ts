@@ -1,13 +1,6 @@
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import { type Fault, isList, isStreamedList, isWatch, isWrite, type RequestFilter } from '@echoperator/testing';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
-import {
-  type Fault,
-  isList,
-  isStreamedList,
-  isWatch,
-  isWrite,
-  type RequestFilter,
-} from '../../../src/runtime/testing/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import {
   cluster,

@@ -1,5 +1,5 @@
+import { isWatch, isWrite } from '@echoperator/testing';
 import { afterAll, beforeAll, describe, test } from '@jest/globals';
-import { isWatch, isWrite } from '../../../src/runtime/testing/index.ts';
 import {
   expired,
   forget,

@@ -1,7 +1,7 @@
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { FaultProxy } from '@echoperator/testing';
 import { afterAll, beforeAll, test } from '@jest/globals';
-import type { ReflectorOptions } from '../../../src/runtime/cache/index.ts';
-import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
-import { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { nightlyPlan, runAtRandom } from '../../../testkit/random-runs.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { steps, take, watchTimeoutSeconds } from './environment/random-faults.ts';

@@ -1,6 +1,6 @@
+import { findCondition } from '@echoperator/runtime';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { BookStore } from '../../../src/kinds/book-store/kind.ts';
-import { findCondition } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { cluster, namespace as newNamespace } from './cluster.ts';
 

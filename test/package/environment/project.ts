@@ -2,16 +2,22 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { dieWithParent } from '../../../testkit/die-with-parent.ts';
-import { packageRuntime } from '../../../tools/release/npm-package.ts';
+import { buildPackages, type PublishedPackage, publishedPackages } from '../../../tools/release/npm-package.ts';
 
 const repository = join(import.meta.dirname, '../../..');
 
-/** Builds the runtime's package, and packs it as it is published. Returns the tarball. */
-export async function packTarball(folder: string): Promise<string> {
-  const built = join(folder, 'package');
-  await packageRuntime(built);
-  const { stdout } = await execa('npm', ['pack', '--silent', '--pack-destination', folder, built]);
-  return join(folder, stdout.trim());
+/** The packed packages, a file each. */
+export type Tarballs = Readonly<Record<PublishedPackage, string>>;
+
+/** Builds the packages in the folder's `packages`, and packs them as they are published. */
+export async function packTarballs(folder: string): Promise<Tarballs> {
+  const built = join(folder, 'packages');
+  await buildPackages(built);
+  const pack = async (name: PublishedPackage) => {
+    const { stdout } = await execa('npm', ['pack', '--silent', '--pack-destination', folder, join(built, name)]);
+    return [name, join(folder, stdout.trim())] as const;
+  };
+  return Object.fromEntries(await Promise.all(publishedPackages.map(pack))) as Tarballs;
 }
 
 /** A folder beside the repository, not in it: what a project there imports it has installed itself. */

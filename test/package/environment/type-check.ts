@@ -15,7 +15,7 @@ requeueAfter('a minute');
  * @param options the compiler options that differ from one module mode to another
  */
 export async function typeCheckGuide(project: EmptyProject, options: object): Promise<string> {
-  await project.run((await installCommands(prepared().tarball)).types);
+  await project.run((await installCommands(prepared().tarballs)).types);
   for (const [name, text] of Object.entries(guideFiles)) await project.write(name, text);
   await project.write('website.ts', websiteFile);
   await project.write('wrong.ts', misuse);

@@ -1,12 +1,3 @@
-import type { Delta } from '../../../src/runtime/cache/index.ts';
-import { Store } from '../../../src/runtime/cache/store.ts';
-import type { Gate } from '../../../src/runtime/client/index.ts';
-import {
-  type AddOptions,
-  type BareReconciler,
-  type DefinedController,
-  reconcilerOf,
-} from '../../../src/runtime/controller/define-controller.ts';
 import {
   Applier,
   type EventRecorder,
@@ -14,8 +5,17 @@ import {
   type KubeObject,
   type ObjectKey,
   type Result,
-} from '../../../src/runtime/index.ts';
-import { versionedResource } from '../../../src/runtime/kind/index.ts';
+} from '@echoperator/runtime';
+import type { Delta } from '@echoperator/runtime/cache';
+import type { Gate } from '@echoperator/runtime/client';
+import { Store } from '../../../packages/runtime/src/cache/store.ts';
+import {
+  type AddOptions,
+  type BareReconciler,
+  type DefinedController,
+  reconcilerOf,
+} from '../../../packages/runtime/src/controller/define-controller.ts';
+import { versionedResource } from '../../../packages/runtime/src/kind/kind.ts';
 import { type Content, Managed } from './managed.ts';
 import { ReconcilerWorld } from './reconciler-world.ts';
 

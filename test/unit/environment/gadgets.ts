@@ -1,6 +1,6 @@
+import { defineKind, type ObjectOf } from '@echoperator/runtime';
+import type { ObjectMeta } from '@echoperator/runtime/client';
 import Type from 'typebox';
-import type { ObjectMeta } from '../../../src/runtime/client/index.ts';
-import { defineKind, type ObjectOf } from '../../../src/runtime/index.ts';
 
 /** A kind whose controller a test defines. It owns Parts. */
 export const Gadget = defineKind({

@@ -1,8 +1,8 @@
+import { Manager } from '@echoperator/runtime';
+import { type ManagerOptions, type ManagerRunOptions, Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
-import { HttpClient } from '../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../src/runtime/client/transport.ts';
-import { Manager } from '../../../src/runtime/index.ts';
-import { type ManagerOptions, type ManagerRunOptions, Metrics } from '../../../src/runtime/process/index.ts';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer, type Stream } from './scripted-server.ts';
 

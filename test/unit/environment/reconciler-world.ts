@@ -1,12 +1,12 @@
-import { HttpClient } from '../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../src/runtime/client/transport.ts';
 import {
   type Condition,
   EventRecorder,
   type ObjectKey,
   type ReconcileContext,
   type Result,
-} from '../../../src/runtime/index.ts';
+} from '@echoperator/runtime';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer } from './scripted-server.ts';
 

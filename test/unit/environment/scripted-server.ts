@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Connection } from '../../../src/runtime/client/index.ts';
+import type { Connection } from '@echoperator/runtime/client';
 
 /** Which request a test waits for; absent members match anything. */
 export interface RequestFilter {

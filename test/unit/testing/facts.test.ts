@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { differenceOf, type Facts } from '../../../../src/runtime/testing/facts.ts';
+import { differenceOf, type Facts } from '../../../packages/testing/src/facts.ts';
 
 const facts = (...entries: readonly (readonly [string, unknown])[]): Facts => new Map(entries);
 

@@ -1,17 +1,10 @@
+import type { WatchEvent } from '@echoperator/runtime/client';
+import { eventually, FaultProxy, isList, isWatch, isWrite, type ProxiedRequest } from '@echoperator/testing';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import {
-  eventually,
-  FaultProxy,
-  isList,
-  isWatch,
-  isWrite,
-  type ProxiedRequest,
-} from '../../../../src/runtime/testing/index.ts';
-import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
-import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
+import { stored, Widget, widgetsPath } from '../../../testkit/widgets.ts';
+import { ScriptedServer, type Stream } from '../environment/scripted-server.ts';
 
 let server: ScriptedServer;
 let proxy: FaultProxy;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { overtake } from '../../../../src/runtime/testing/overtaking.ts';
-import { stored, Widget } from '../../../../testkit/widgets.ts';
-import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { HttpClient } from '../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../packages/runtime/src/client/transport.ts';
+import { overtake } from '../../../packages/testing/src/overtaking.ts';
+import { stored, Widget } from '../../../testkit/widgets.ts';
+import { ScriptedServer } from '../environment/scripted-server.ts';
 
 let server: ScriptedServer;
 let transport: Transport;

@@ -1,6 +1,6 @@
+import { ConfigMap } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
-import { plansOf } from '../../../../src/runtime/testing/perturbation-plans.ts';
+import { plansOf } from '../../../packages/testing/src/perturbation-plans.ts';
 
 const step = (name: string) => ({
   name,

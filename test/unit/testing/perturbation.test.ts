@@ -1,14 +1,14 @@
+import { ConfigMap, Secret } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { ConfigMap, Secret } from '../../../../src/runtime/kinds/index.ts';
-import { ChangeCounts, changesIn, TransitionTimes } from '../../../../src/runtime/testing/perturbation-oracles.ts';
-import { outsideWrite } from '../../../../src/runtime/testing/perturbation-outside.ts';
+import { ChangeCounts, changesIn, TransitionTimes } from '../../../packages/testing/src/perturbation-oracles.ts';
+import { outsideWrite } from '../../../packages/testing/src/perturbation-outside.ts';
 import {
   isNamed,
   type LearnedWrite,
   plansOf,
   type WritePerturbation,
-} from '../../../../src/runtime/testing/perturbation-plans.ts';
-import { proxiedRequest } from '../../../../src/runtime/testing/proxied-request.ts';
+} from '../../../packages/testing/src/perturbation-plans.ts';
+import { proxiedRequest } from '../../../packages/testing/src/proxied-request.ts';
 
 const write = (description: string, more: Partial<LearnedWrite> = {}): LearnedWrite => ({
   description,

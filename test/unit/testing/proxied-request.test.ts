@@ -5,7 +5,7 @@ import {
   isWatch,
   isWrite,
   proxiedRequest,
-} from '../../../../src/runtime/testing/proxied-request.ts';
+} from '../../../packages/testing/src/proxied-request.ts';
 
 test.each([
   ['GET', '/api/v1/configmaps?limit=500', 'list', 'configmaps', ''],

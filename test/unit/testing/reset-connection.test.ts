@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { resetConnection } from '../../../../src/runtime/testing/reset-connection.ts';
+import { resetConnection } from '../../../packages/testing/src/reset-connection.ts';
 
 let server: Server;
 let accepted: Socket;

@@ -1,10 +1,10 @@
 import { get } from 'node:http';
+import { createClient } from '@echoperator/runtime/client';
+import { FaultProxy } from '@echoperator/testing';
 import { expect, test } from '@jest/globals';
-import { createClient } from '../../../../src/runtime/client/index.ts';
-import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
-import { SentTimes } from '../../../../src/runtime/testing/sent-times.ts';
-import { stored, Widget } from '../../../../testkit/widgets.ts';
-import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { SentTimes } from '../../../packages/testing/src/sent-times.ts';
+import { stored, Widget } from '../../../testkit/widgets.ts';
+import { ScriptedServer } from '../environment/scripted-server.ts';
 
 test('a request was sent when its gate let it pass, not when a busy process receives it', async () => {
   const server = await ScriptedServer.start();

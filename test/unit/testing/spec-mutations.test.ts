@@ -1,7 +1,7 @@
+import { defineKind } from '@echoperator/runtime';
 import { expect, test } from '@jest/globals';
 import * as Type from 'typebox';
-import { defineKind } from '../../../../src/runtime/index.ts';
-import { specMutations, specRules } from '../../../../src/runtime/testing/spec-mutations.ts';
+import { specMutations, specRules } from '../../../packages/testing/src/spec-mutations.ts';
 
 const Sized = defineKind({
   group: 'example.com',

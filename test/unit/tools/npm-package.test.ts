@@ -1,59 +1,31 @@
-import { describe, expect, test } from '@jest/globals';
-import {
-  importedPackages,
-  ManifestError,
-  type RepositoryManifest,
-  runtimeManifest,
-} from '../../../tools/release/npm-package.ts';
+import { expect, test } from '@jest/globals';
+import { entriesOf, publishedManifest } from '../../../tools/release/npm-package.ts';
 
-const repository: RepositoryManifest = {
-  version: '1.2.3',
-  license: 'MIT',
-  repository: { type: 'git' },
-  engines: { node: '>=24' },
-  dependencies: { envalid: '1.0.0', typebox: '1.4.3', undici: '8.12.4' },
-  devDependencies: { '@scope/kit': '2.0.0', jest: '30.0.0' },
+const manifest = {
+  name: '@scope/kit',
+  version: '0.0.0',
+  exports: { '.': './src/index.ts', './cache': './src/cache/index.ts' },
+  dependencies: { undici: '^8.12.4' },
+  peerDependencies: { '@scope/core': '*', typebox: '^1.4.3' },
 };
-const file = (path: string, ...specifiers: readonly string[]) => ({
-  path,
-  text: specifiers.map((name) => `import { it } from '${name}';\n`).join(''),
+
+test('the entries of a package are the modules that its manifest exports, by what an import says', () => {
+  expect([...entriesOf(manifest)]).toEqual([
+    ['@scope/kit', 'index'],
+    ['@scope/kit/cache', 'cache/index'],
+  ]);
 });
 
-describe('importedPackages', () => {
-  test.each<[string, string, readonly string[]]>([
-    ['a static import', "import { Pool } from 'undici';", ['undici']],
-    ['a re-export', "export { KubeConfig } from '@kubernetes/client-node';", ['@kubernetes/client-node']],
-    ['a side-effect import', "import 'undici';", ['undici']],
-    ['a dynamic import', "const { ApiServer } = await import('@scope/kit');", ['@scope/kit']],
-    ['a type in a declaration', 'type A = import("typebox").TSchema;', ['typebox']],
-    ['a subpath of a package', "import { Check } from 'typebox/value';", ['typebox']],
-    ['a relative import', "import { Store } from './store.js';", []],
-    ['a module of Node', "import 'node:net';\nimport 'fs';", []],
-    ['an example in a comment', "/**\n * import { it } from 'nothing';\n */", []],
-  ])('%s', (_what, text, expected) => {
-    expect([...importedPackages(text)]).toEqual(expected);
-  });
-});
-
-describe("the package's manifest", () => {
-  test('names exactly the packages that the runtime imports', () => {
-    const manifest = runtimeManifest(repository, [
-      file('dist/index.js', 'undici', './kind/index.js'),
-      file('dist/kind/index.d.ts', 'typebox'),
-      file('dist/testing/index.js', '@scope/kit', 'undici'),
-    ]);
-    expect(manifest).toMatchObject({
-      version: '1.2.3',
-      dependencies: { undici: '^8.12.4' },
-      peerDependencies: { typebox: '^1.4.3', '@scope/kit': '^2.0.0' },
-      peerDependenciesMeta: { '@scope/kit': { optional: true } },
-    });
-    expect(JSON.stringify(manifest)).not.toMatch(/envalid|jest/);
-  });
-
-  test('rejects a package that the repository does not depend on', () => {
-    const build = () => runtimeManifest(repository, [file('dist/index.js', 'left-pad')]);
-    expect(build).toThrow(ManifestError);
-    expect(build).toThrow('src/runtime imports left-pad');
+test('a published manifest leads to compiled code, and asks for the other package in its own version', () => {
+  expect(publishedManifest(manifest, '1.2.3')).toEqual({
+    name: '@scope/kit',
+    version: '1.2.3',
+    files: ['dist'],
+    exports: {
+      '.': { types: './dist/index.d.ts', default: './dist/index.js' },
+      './cache': { types: './dist/cache/index.d.ts', default: './dist/cache/index.js' },
+    },
+    dependencies: { undici: '^8.12.4' },
+    peerDependencies: { '@scope/core': '1.2.3', typebox: '^1.4.3' },
   });
 });

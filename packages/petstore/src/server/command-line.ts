@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { printable } from '../runtime/process/index.ts';
+import { printable } from '@echoperator/runtime/process';
 import { RemotePets, UsageError } from './remote-pets.ts';
 
 export const usage = `Usage: petstore COMMAND

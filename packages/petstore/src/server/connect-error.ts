@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { cutText } from '../runtime/client/index.ts';
+import { cutText } from '@echoperator/runtime/client';
 import { InvalidRequestError, RequestIdTakenError, TooBusyError, UnknownPetError } from './errors.ts';
 
 /** SQLite's result codes that do not point to a defect of this program (https://www.sqlite.org/rescode.html). */

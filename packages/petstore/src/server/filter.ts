@@ -1,4 +1,5 @@
-import { dayText, type PetType, type SearchPetsReq } from '../petstore-wire/index.ts';
+import { dayText } from '../wire/calendar-day.ts';
+import type { PetType, SearchPetsReq } from '../wire/generated/petstore_pb.js';
 import { InvalidRequestError } from './errors.ts';
 import { checkedDay, checkedList, checkedType } from './stored-pet.ts';
 

@@ -1,7 +1,10 @@
 import { EventEmitter, once } from 'node:events';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { type Health, ServingStatus } from '../petstore-wire/index.ts';
-import { quoteText } from '../runtime/client/index.ts';
+import { quoteText } from '@echoperator/runtime/client';
+import {
+  type Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../wire/generated/grpc/health/v1/health_pb.js';
 
 /** Serves gRPC's health protocol: every service is SERVING until {@link HealthState.stop}. */
 export class HealthState {

@@ -1,7 +1,7 @@
 /** The pet store's server and its command-line client. */
 import { ConnectError } from '@connectrpc/connect';
+import { printableLines, terminationSignal } from '@echoperator/runtime/process';
 import { pino } from 'pino';
-import { printableLines, terminationSignal } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';

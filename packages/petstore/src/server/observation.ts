@@ -1,5 +1,5 @@
 import { Code, ConnectError, type Interceptor, type StreamResponse, type UnaryResponse } from '@connectrpc/connect';
-import type { Logger } from '../runtime/index.ts';
+import type { Logger } from '@echoperator/runtime';
 import { asConnectError } from './connect-error.ts';
 import type { PetStoreMetrics } from './pet-store-metrics.ts';
 import type { Sampler } from './sampler.ts';

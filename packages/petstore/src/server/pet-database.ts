@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { dayText } from '../petstore-wire/index.ts';
-import { cutText } from '../runtime/client/index.ts';
+import { cutText } from '@echoperator/runtime/client';
+import { dayText } from '../wire/calendar-day.ts';
 import { openDatabase, openReader, transact } from './database.ts';
 import { UnknownPetError } from './errors.ts';
 import { type Filter, queryOf } from './filter.ts';

@@ -1,7 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
-import { type PetSchema, type PetStore, requestIdHeader, requestIdsKeptHeader } from '../petstore-wire/index.ts';
-import { quoteText } from '../runtime/client/index.ts';
+import { quoteText } from '@echoperator/runtime/client';
+import type { PetSchema, PetStore } from '../wire/generated/petstore_pb.js';
+import { requestIdHeader, requestIdsKeptHeader } from '../wire/headers.ts';
 import { InvalidRequestError } from './errors.ts';
 import { checkedFilter } from './filter.ts';
 import type { PetDatabase } from './pet-database.ts';

@@ -11,8 +11,10 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { Code, ConnectError, createConnectRouter, createContextValues } from '@connectrpc/connect';
 import { compressionBrotli, compressionGzip } from '@connectrpc/connect-node';
-import { Health, PetStore, ServerReflection } from '../petstore-wire/index.ts';
-import type { Logger } from '../runtime/index.ts';
+import type { Logger } from '@echoperator/runtime';
+import { Health } from '../wire/generated/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../wire/generated/grpc/reflection/v1/reflection_pb.js';
+import { PetStore } from '../wire/generated/petstore_pb.js';
 import { addressOf, ClientLimits, maxMessageBytes, maxStreams } from './client-limits.ts';
 import { HealthState } from './health.ts';
 import { observation } from './observation.ts';

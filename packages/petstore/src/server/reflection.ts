@@ -8,8 +8,8 @@ import {
 } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ServiceImpl } from '@connectrpc/connect';
-import type { ServerReflection, ServerReflectionRequest } from '../petstore-wire/index.ts';
-import { cutText } from '../runtime/client/index.ts';
+import { cutText } from '@echoperator/runtime/client';
+import type { ServerReflection, ServerReflectionRequest } from '../wire/generated/grpc/reflection/v1/reflection_pb.js';
 
 type Answer = NonNullable<
   MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']

@@ -1,16 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { createClient } from '@connectrpc/connect';
-import {
-  type CalendarDay,
-  type ChannelOptions,
-  DateSchema,
-  dayFromText,
-  dayText,
-  openChannel,
-  type Pet,
-  PetStore,
-  PetType,
-} from '../petstore-wire/index.ts';
+import { type CalendarDay, dayFromText, dayText } from '../wire/calendar-day.ts';
+import { type ChannelOptions, openChannel } from '../wire/channel.ts';
+import { DateSchema } from '../wire/generated/google/type/date_pb.js';
+import { type Pet, PetStore, PetType } from '../wire/generated/petstore_pb.js';
 
 /** The words of the command line for the types. */
 const typeNames: ReadonlyMap<string, PetType> = new Map([

@@ -1,8 +1,8 @@
 import { constants, type Http2ServerRequest, type Http2ServerResponse, type ServerHttp2Stream } from 'node:http2';
 import type { ConnectRouter, ContextValues } from '@connectrpc/connect';
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node';
-import { Health } from '../petstore-wire/index.ts';
-import type { Logger } from '../runtime/index.ts';
+import type { Logger } from '@echoperator/runtime';
+import { Health } from '../wire/generated/grpc/health/v1/health_pb.js';
 
 type UniversalHandler = ConnectRouter['handlers'][number];
 

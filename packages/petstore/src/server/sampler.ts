@@ -1,4 +1,4 @@
-import { type ChangeSamplerReq, SamplerType } from '../petstore-wire/index.ts';
+import { type ChangeSamplerReq, SamplerType } from '../wire/generated/petstore_pb.js';
 import { InvalidRequestError } from './errors.ts';
 import type { PetDatabase } from './pet-database.ts';
 

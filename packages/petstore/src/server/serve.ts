@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import type { Logger } from '../runtime/index.ts';
-import { type HttpServer, serve as serveHttp } from '../runtime/process/index.ts';
+import type { Logger } from '@echoperator/runtime';
+import { type HttpServer, serve as serveHttp } from '@echoperator/runtime/process';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
 

@@ -1,4 +1,4 @@
-import { accept, amount, type LogLevel, logLevel, port, readEnvironment, seconds, text } from '../environment.ts';
+import { accept, amount, type LogLevel, logLevel, port, readEnvironment, seconds, text } from '@echoperator/settings';
 
 /** The pet store's settings, one per environment variable (docs/pet-store.md). */
 export interface Settings {

@@ -1,6 +1,10 @@
-import type { CalendarDay, Pet, WireDate } from '../petstore-wire/index.ts';
-import { dayFromText, dayText, isCalendarDay, PetType, trimmedName } from '../petstore-wire/index.ts';
-import { quoteText } from '../runtime/client/index.ts';
+import { quoteText } from '@echoperator/runtime/client';
+import type { CalendarDay } from '../wire/calendar-day.ts';
+import { dayFromText, dayText, isCalendarDay } from '../wire/calendar-day.ts';
+import type { Date as WireDate } from '../wire/generated/google/type/date_pb.js';
+import type { Pet } from '../wire/generated/petstore_pb.js';
+import { PetType } from '../wire/generated/petstore_pb.js';
+import { trimmedName } from '../wire/trimmed-name.ts';
 import { InvalidRequestError } from './errors.ts';
 
 /** A pet without its id. */

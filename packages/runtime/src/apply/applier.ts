@@ -1,26 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/store.ts';
+import { ApiError, isAlreadyExists, isConflict, isUidMismatch } from '../client/api-error.ts';
 import { isOutcomeUnknown } from '../client/classify-error.ts';
-import { mustNotExist } from '../client/client.ts';
+import { type Client, type CreateOptions, mustNotExist } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
-import {
-  ApiError,
-  type Client,
-  type CreateOptions,
-  isAlreadyExists,
-  isConflict,
-  isUidMismatch,
-} from '../client/index.ts';
-import {
-  controllerOf,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type Manifest,
-  resourceName,
-  versionedResource,
-} from '../kind/index.ts';
+import { controllerOf, type Kind, resourceName, versionedResource } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString, type Manifest } from '../kind/object.ts';
 import { type Difference, differencesOf } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
 import { getMember, isObject } from './json.ts';

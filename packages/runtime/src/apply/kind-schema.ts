@@ -1,4 +1,6 @@
-import { type CustomKind, customResourceDefinition, isCustomKind, type Kind } from '../kind/index.ts';
+import { customResourceDefinition } from '../kind/custom-resource-definition.ts';
+import { type CustomKind, isCustomKind } from '../kind/define-kind.ts';
+import type { Kind } from '../kind/kind.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getMember, isObject } from './json.ts';
 import { granular, type ListOf, type Schema, schemaless } from './schema.ts';

@@ -1,15 +1,8 @@
-import { type ApiError, type Client, isForbidden, type WatchEvent } from '../client/index.ts';
-import {
-  isReadable,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type ObjectKey,
-  resourceName,
-  UnreadableObjectError,
-  unreadableMembersOf,
-} from '../kind/index.ts';
+import { type ApiError, isForbidden } from '../client/api-error.ts';
+import type { Client, WatchEvent } from '../client/client.ts';
+import { type Kind, resourceName } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
+import { isReadable, UnreadableObjectError, unreadableMembersOf } from '../kind/unreadable-object.ts';
 import { requireTimerMs } from '../queue/timer-ms.ts';
 import type { Logger } from '../shared/logger.ts';
 import { deepFreeze } from './deep-freeze.ts';

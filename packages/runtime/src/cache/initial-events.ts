@@ -1,5 +1,5 @@
-import type { WatchEvent } from '../client/index.ts';
-import { type KubeObject, keyOf, keyString } from '../kind/index.ts';
+import type { WatchEvent } from '../client/client.ts';
+import { type KubeObject, keyOf, keyString } from '../kind/object.ts';
 
 /** The end of a streamed list. */
 export interface StreamedListEnd<T extends KubeObject> {

@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /**
  * Maps an object to the values under which an index finds it. Must be pure: it is called again when the object is removed,

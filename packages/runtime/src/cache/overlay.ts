@@ -1,5 +1,5 @@
-import type { WatchEvent } from '../client/index.ts';
-import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/index.ts';
+import type { WatchEvent } from '../client/client.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import { compareResourceVersions, isComparable } from './resource-version.ts';
 import type { Delta, Store } from './store.ts';
 

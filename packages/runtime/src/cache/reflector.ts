@@ -1,15 +1,10 @@
+import { ApiError, isExpired, isForbidden } from '../client/api-error.ts';
 import { isFailedConnection, isInitializing, isNotServedOrForbidden, isUnsupported } from '../client/classify-error.ts';
+import type { Client, Selection, WatchEvent } from '../client/client.ts';
 import { WatchOverdueError } from '../client/http-client.ts';
-import {
-  ApiError,
-  type Client,
-  isExpired,
-  isForbidden,
-  listPages,
-  type Selection,
-  type WatchEvent,
-} from '../client/index.ts';
-import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
+import { listPages } from '../client/list-pages.ts';
+import { type Kind, resourceName } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { Backoff } from './backoff.ts';

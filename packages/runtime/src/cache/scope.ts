@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
 import { parseFieldSelector, parseLabelSelector, type Selector } from './label-selector.ts';
 
 /** Limits which objects of a kind a cache holds. */

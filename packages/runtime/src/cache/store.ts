@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isReadable, type Kind, type KubeObject, type ObjectKey, requireKeyInScope } from '../kind/index.ts';
+import { type Kind, requireKeyInScope } from '../kind/kind.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
+import { isReadable } from '../kind/unreadable-object.ts';
 import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
 /** A change of an object in the store. */

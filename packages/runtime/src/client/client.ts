@@ -1,4 +1,6 @@
-import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject, Manifest, ObjectKey } from '../kind/object.ts';
+import type { DesiredStatus } from '../kind/status-patch.ts';
 
 /** Selects the objects of a list, a watch or a deleteCollection. */
 export interface Selection {

@@ -1,4 +1,4 @@
-import { UnreadableObjectError } from '../kind/index.ts';
+import { UnreadableObjectError } from '../kind/unreadable-object.ts';
 import { ApiError } from './api-error.ts';
 import { NoResponseError } from './no-response-error.ts';
 

@@ -1,4 +1,5 @@
-import type { Kind, KubeObject, ObjectKey } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
 import { isNotFound } from './api-error.ts';
 import type { Client, GetOptions } from './client.ts';
 

@@ -1,12 +1,6 @@
-import {
-  apiVersionOf,
-  type DesiredStatus,
-  type Kind,
-  type KubeObject,
-  type Manifest,
-  type ObjectKey,
-  resourceName,
-} from '../kind/index.ts';
+import { apiVersionOf, type Kind, resourceName } from '../kind/kind.ts';
+import type { KubeObject, Manifest, ObjectKey } from '../kind/object.ts';
+import type { DesiredStatus } from '../kind/status-patch.ts';
 import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,

@@ -1,4 +1,5 @@
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 import type { Client, List, RequestOptions, Selection } from './client.ts';
 import { ResponseTooLargeError } from './exchange.ts';
 

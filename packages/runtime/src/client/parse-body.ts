@@ -1,4 +1,5 @@
-import { type KubeObject, makeUnreadable } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
+import { makeUnreadable } from '../kind/unreadable-object.ts';
 
 /**
  * How many levels the value of a member of an object may be nested. The API server takes 10,000; recursive functions, also Node's own

@@ -1,4 +1,5 @@
-import { type Kind, type ObjectKey, requireKeyInScope, resourceName } from '../kind/index.ts';
+import { type Kind, requireKeyInScope, resourceName } from '../kind/kind.ts';
+import type { ObjectKey } from '../kind/object.ts';
 
 /** Returns the URL path of a group and version. The core group is the empty string. */
 function groupVersionPath(group: string, version: string): string {

@@ -1,12 +1,7 @@
-import { type Client, isNotFound } from '../client/index.ts';
-import {
-  controllerOf,
-  controllerReference,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  type OwnerReference,
-} from '../kind/index.ts';
+import { isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import { controllerOf, controllerReference, type Kind } from '../kind/kind.ts';
+import { type KubeObject, keyOf, type OwnerReference } from '../kind/object.ts';
 
 /** Options of {@link adoptAndRelease}. */
 export interface AdoptionOptions<Owner extends KubeObject, Child extends KubeObject> {

@@ -1,12 +1,5 @@
-import {
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type ObjectKey,
-  parseKey,
-  versionedResource,
-} from '../kind/index.ts';
+import { type Kind, versionedResource } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey, parseKey } from '../kind/object.ts';
 
 /** The children that one owner has asked for. */
 interface Asked {

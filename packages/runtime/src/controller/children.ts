@@ -1,5 +1,7 @@
-import { type Client, type DeleteOptions, isConflict, isNotFound } from '../client/index.ts';
-import { controllerOf, groupOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
+import { isConflict, isNotFound } from '../client/api-error.ts';
+import type { Client, DeleteOptions } from '../client/client.ts';
+import { controllerOf, groupOf, type Kind } from '../kind/kind.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
 
 /**
  * Deletes an object. An object that no longer exists is not an error. With `uid`, another object of the same name is left

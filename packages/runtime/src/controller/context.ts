@@ -1,6 +1,9 @@
-import type { ApplyResult } from '../apply/index.ts';
-import type { Client, CreateOptions, DeleteOptions, Gate } from '../client/index.ts';
-import type { DesiredStatus, Kind, KubeObject, Manifest, ObjectKey, ObjectMeta } from '../kind/index.ts';
+import type { ApplyResult } from '../apply/applier.ts';
+import type { Client, CreateOptions, DeleteOptions } from '../client/client.ts';
+import type { Gate } from '../client/gate.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject, Manifest, ObjectKey, ObjectMeta } from '../kind/object.ts';
+import type { DesiredStatus } from '../kind/status-patch.ts';
 import type { EventNotice } from '../observability/event-recorder.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { AdoptionOptions, AdoptionResult } from './adoption.ts';

@@ -1,9 +1,12 @@
 import { inspect } from 'node:util';
-import type { Delta, Informer, InformerOptions, Writer } from '../cache/index.ts';
-import type { AnyInformer } from '../cache/informer.ts';
+import type { AnyInformer, Informer, InformerOptions, Writer } from '../cache/informer.ts';
 import { isDefect } from '../cache/is-defect.ts';
-import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
-import { type Kind, type KubeObject, keyString, type ObjectKey, parseKey, requireKeyInScope } from '../kind/index.ts';
+import type { Delta } from '../cache/store.ts';
+import { isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import { GateClosedError } from '../client/gate.ts';
+import { type Kind, requireKeyInScope } from '../kind/kind.ts';
+import { type KubeObject, keyString, type ObjectKey, parseKey } from '../kind/object.ts';
 import { differOnlyInStatus } from '../observability/field-paths.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type {
@@ -15,8 +18,10 @@ import type {
   ResultLabel,
   UnfinishedKey,
 } from '../observer/operator-observer.ts';
-import { type Cause, type QueueItem, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import type { Cause } from '../queue/cause.ts';
+import type { QueueItem } from '../queue/fair-queue.ts';
 import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
+import { type RetryOptions, WorkQueue } from '../queue/work-queue.ts';
 import type { Logger } from '../shared/logger.ts';
 import { nextTurn, pause } from '../shared/pause.ts';
 import { DeltaCauses } from './delta-causes.ts';

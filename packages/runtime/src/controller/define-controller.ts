@@ -1,16 +1,11 @@
-import type { Applier } from '../apply/index.ts';
-import type { Delta, Informer, InformerOptions } from '../cache/index.ts';
-import type { Client, Gate } from '../client/index.ts';
-import {
-  type CustomKind,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type ObjectKey,
-  resourceName,
-  versionedResource,
-} from '../kind/index.ts';
+import type { Applier } from '../apply/applier.ts';
+import type { Informer, InformerOptions } from '../cache/informer.ts';
+import type { Delta } from '../cache/store.ts';
+import type { Client } from '../client/client.ts';
+import type { Gate } from '../client/gate.ts';
+import type { CustomKind } from '../kind/define-kind.ts';
+import { type Kind, resourceName, versionedResource } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import type { EventRecorder } from '../observability/event-recorder.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../shared/logger.ts';

@@ -1,9 +1,10 @@
-import type { Delta } from '../cache/index.ts';
-import type { ReadonlyStore } from '../cache/store.ts';
-import type { Client, Gate } from '../client/index.ts';
-import type { Kind, KubeObject, ObjectKey } from '../kind/index.ts';
+import type { Delta, ReadonlyStore } from '../cache/store.ts';
+import type { Client } from '../client/client.ts';
+import type { Gate } from '../client/gate.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { RetryOptions } from '../queue/index.ts';
+import type { RetryOptions } from '../queue/work-queue.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { Context, Indexed, Lookup, Reads } from './context.ts';
 import type { CleanedUp } from './finalizer.ts';

@@ -1,6 +1,8 @@
+import { isConflict, isNotFound } from '../client/api-error.ts';
+import type { Client, JsonPatchOperation } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
-import { type Client, isConflict, isNotFound, type JsonPatchOperation } from '../client/index.ts';
-import { type Kind, type KubeObject, keyOf } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import { type KubeObject, keyOf } from '../kind/object.ts';
 import { done, type Result } from './result.ts';
 
 /** The result of a `cleanup` that has left nothing to clean up. */

@@ -1,6 +1,7 @@
+import type { Client } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
-import type { Client } from '../client/index.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /**
  * Asks the API server whether a stored object is current: same uid and generation, and not being deleted. A store is stale

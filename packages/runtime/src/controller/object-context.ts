@@ -1,7 +1,11 @@
-import type { Applier } from '../apply/index.ts';
+import type { Applier } from '../apply/applier.ts';
 import type { ReadonlyStore } from '../cache/store.ts';
-import { type Client, type Gate, isNotFound } from '../client/index.ts';
-import type { DesiredStatus, Kind, KubeObject } from '../kind/index.ts';
+import { isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import type { Gate } from '../client/gate.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
+import type { DesiredStatus } from '../kind/status-patch.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Reads } from './context.ts';

@@ -1,27 +1,11 @@
-import type { Applier } from '../apply/index.ts';
-import type { Delta } from '../cache/index.ts';
-import type { ReadonlyStore } from '../cache/store.ts';
-import {
-  type Client,
-  type Gate,
-  GateClosedError,
-  isAlreadyExists,
-  isConflict,
-  isNamespaceTerminating,
-  isRefusal,
-} from '../client/index.ts';
-import {
-  type CustomKind,
-  controllerOf,
-  isControlledBy,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type ObjectKey,
-  specProblem,
-  versionedResource,
-} from '../kind/index.ts';
+import type { Applier } from '../apply/applier.ts';
+import type { Delta, ReadonlyStore } from '../cache/store.ts';
+import { isAlreadyExists, isConflict, isNamespaceTerminating, isRefusal } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import { type Gate, GateClosedError } from '../client/gate.ts';
+import { type CustomKind, specProblem } from '../kind/define-kind.ts';
+import { controllerOf, isControlledBy, type Kind, versionedResource } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import type { EventRecorder } from '../observability/event-recorder.ts';
 import type { Logger } from '../shared/logger.ts';
 import { AskedChildren, type AskedNow } from './asked-children.ts';

@@ -1,22 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ApplyResult } from '../apply/index.ts';
+import type { ApplyResult } from '../apply/applier.ts';
+import { type ApiError, isNamespaceTerminating, isRefusal } from '../client/api-error.ts';
 import { wasNotWritten } from '../client/classify-error.ts';
+import { cutText } from '../client/cut-text.ts';
 import { summarizeError } from '../client/error-summary.ts';
-import { type ApiError, cutText, GateClosedError, isNamespaceTerminating, isRefusal } from '../client/index.ts';
-import {
-  type Condition,
-  type DesiredCondition,
-  type DesiredStatus,
-  findCondition,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  keyString,
-  type StandardStatus,
-  setCondition,
-  statusPatch,
-  UnreadableObjectError,
-} from '../kind/index.ts';
+import { GateClosedError } from '../client/gate.ts';
+import { type Condition, type DesiredCondition, findCondition, setCondition } from '../kind/condition.ts';
+import type { StandardStatus } from '../kind/define-kind.ts';
+import type { Kind } from '../kind/kind.ts';
+import { type KubeObject, keyOf, keyString } from '../kind/object.ts';
+import { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
+import { UnreadableObjectError } from '../kind/unreadable-object.ts';
 import type { EventNotice, EventRecorder } from '../observability/event-recorder.ts';
 import { isPersistent, type ReconcileContext } from './controller.ts';
 import { patchStatusIfPresent } from './patch-status.ts';

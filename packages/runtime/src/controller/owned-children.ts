@@ -1,22 +1,9 @@
-import type { Applier, ApplyResult } from '../apply/index.ts';
+import type { Applier, ApplyResult } from '../apply/applier.ts';
 import type { ReadonlyStore } from '../cache/store.ts';
-import {
-  type Client,
-  type CreateOptions,
-  type DeleteOptions,
-  isConflict,
-  isNotFound,
-  isRefusal,
-} from '../client/index.ts';
-import {
-  controllerReference,
-  isControlledBy,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  type Manifest,
-  versionedResource,
-} from '../kind/index.ts';
+import { isConflict, isNotFound, isRefusal } from '../client/api-error.ts';
+import type { Client, CreateOptions, DeleteOptions } from '../client/client.ts';
+import { controllerReference, isControlledBy, type Kind, versionedResource } from '../kind/kind.ts';
+import { type KubeObject, keyOf, type Manifest } from '../kind/object.ts';
 import { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 import type { AskedNow } from './asked-children.ts';
 import type { Child, DesiredChild } from './context.ts';

@@ -1,5 +1,8 @@
-import { type Client, isNotFound } from '../client/index.ts';
-import { type DesiredStatus, type Kind, type KubeObject, keyOf, statusPatch } from '../kind/index.ts';
+import { isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import type { Kind } from '../kind/kind.ts';
+import { type KubeObject, keyOf } from '../kind/object.ts';
+import { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
 import { isCurrent } from './is-current.ts';
 
 /**

@@ -1,16 +1,9 @@
-import type { TrackedRequest, WriterOf } from '../cache/index.ts';
-import type { AnyInformer } from '../cache/informer.ts';
-import {
-  type Client,
-  type ClientRequest,
-  type ClientTrace,
-  isAlreadyExists,
-  isConflict,
-  isNotFound,
-  isUidMismatch,
-  NoResponseError,
-} from '../client/index.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { AnyInformer, TrackedRequest, WriterOf } from '../cache/informer.ts';
+import { isAlreadyExists, isConflict, isNotFound, isUidMismatch } from '../client/api-error.ts';
+import type { Client, ClientRequest, ClientTrace } from '../client/client.ts';
+import { NoResponseError } from '../client/no-response-error.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 import { isOnlySent, type Modified } from './sent-fields.ts';
 
 /** Options of {@link ReconcileRequests}. */

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Delta } from '../cache/index.ts';
+import type { Delta } from '../cache/store.ts';
+import type { ClientRequest, JsonPatchOperation } from '../client/client.ts';
 import { mustNotExist } from '../client/client.ts';
-import type { ClientRequest, JsonPatchOperation } from '../client/index.ts';
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /**
  * Whether a delta shows nothing that its writer does not know. The response to a write, or an event while the write is in flight, has

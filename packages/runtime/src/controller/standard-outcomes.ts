@@ -1,6 +1,7 @@
-import type { ApiError } from '../client/index.ts';
+import type { ApiError } from '../client/api-error.ts';
 import { isInexactInteger } from '../client/inexact-integer.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 import { belongsToPredecessor } from './children.ts';
 import type { Outcome } from './outcome.ts';
 

@@ -1,13 +1,10 @@
-import type { Delta, DeltaOrigin, Informer, InformerOptions, Writer } from '../cache/index.ts';
-import {
-  controllerOf,
-  groupOf,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-  UnreadableObjectError,
-} from '../kind/index.ts';
-import type { Cause, Priority } from '../queue/index.ts';
+import type { DeltaOrigin, Informer, InformerOptions, Writer } from '../cache/informer.ts';
+import type { Delta } from '../cache/store.ts';
+import { controllerOf, groupOf, type Kind } from '../kind/kind.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
+import { UnreadableObjectError } from '../kind/unreadable-object.ts';
+import type { Cause } from '../queue/cause.ts';
+import type { Priority } from '../queue/fair-queue.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { type Predicate, passes } from './predicate.ts';
 

@@ -1,4 +1,4 @@
-import { GateClosedError } from '../client/index.ts';
+import { GateClosedError } from '../client/gate.ts';
 
 /** The Lease was not renewed in time, or another candidate holds it: this process must not act as leader any more. */
 export class LeadershipLostError extends GateClosedError {

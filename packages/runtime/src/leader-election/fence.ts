@@ -1,4 +1,4 @@
-import type { Gate } from '../client/index.ts';
+import type { Gate } from '../client/gate.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { type Instant, maxElapsedMs } from './instant.ts';
 

@@ -6,7 +6,8 @@
  * An operator needs only the option `leaderElection` of `runOperator`. Import this entry to name its timings and its
  * errors, to detect a crashed leader before its Lease expires, or to use a `LeaderElector` without an operator.
  */
-export { type CrashDetector, PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/index.ts';
+export type { CrashDetector } from './crash-detection/crash-detector.ts';
+export { PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/pod-crash-detector.ts';
 export { LeadershipLostError, NotLeadingError, ScopeTakenError } from './errors.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
 export type { LeaseMetadata } from './lease.ts';

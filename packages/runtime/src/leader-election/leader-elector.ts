@@ -1,8 +1,10 @@
-import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
-import type { ObjectKey } from '../kind/index.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import type { Gate } from '../client/gate.ts';
+import type { ObjectKey } from '../kind/object.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
-import type { CrashDetector } from './crash-detection/index.ts';
+import type { CrashDetector } from './crash-detection/crash-detector.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
 import type { FenceClosingReason, LeaderObserver, TakeoverReason } from './leader-observer.ts';

@@ -1,7 +1,8 @@
+import { isAlreadyExists, isConflict, isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
-import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
-import type { ObjectKey } from '../kind/index.ts';
-import { Lease } from '../kinds/index.ts';
+import type { ObjectKey } from '../kind/object.ts';
+import { Lease } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { LeadershipLostError } from './errors.ts';

@@ -1,6 +1,6 @@
-import type { Manifest, ObjectKey } from '../kind/index.ts';
 import { microTime } from '../kind/micro-time.ts';
-import type { Lease } from '../kinds/index.ts';
+import type { Manifest, ObjectKey } from '../kind/object.ts';
+import type { Lease } from '../kinds/built-in-kinds.ts';
 
 /**
  * What a candidate writes to a Lease, in client-go's words (LeaderElectionRecord of

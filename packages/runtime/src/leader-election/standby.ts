@@ -1,10 +1,11 @@
 import { Reflector, type ReflectorTarget } from '../cache/reflector.ts';
-import { type Client, isNotFound } from '../client/index.ts';
-import type { ObjectKey } from '../kind/index.ts';
-import { Lease } from '../kinds/index.ts';
+import { isNotFound } from '../client/api-error.ts';
+import type { Client } from '../client/client.ts';
+import type { ObjectKey } from '../kind/object.ts';
+import { Lease } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
-import type { CrashDetector } from './crash-detection/index.ts';
+import type { CrashDetector } from './crash-detection/crash-detector.ts';
 import { ObservedLease } from './observed-lease.ts';
 import { addJitter, type LeaseTimings } from './timings.ts';
 

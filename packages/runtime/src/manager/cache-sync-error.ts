@@ -1,5 +1,5 @@
-import type { Unavailability } from '../cache/index.ts';
-import { type Kind, resourceName } from '../kind/index.ts';
+import type { Unavailability } from '../cache/informer.ts';
+import { type Kind, resourceName } from '../kind/kind.ts';
 
 /** The API server forbade listing or watching a required kind for `cacheSyncTimeoutMs`: a role is missing. */
 export class CacheSyncError extends Error {

@@ -1,5 +1,5 @@
 import type { Controller } from '../controller/controller.ts';
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /** The members of a controller that do not depend on its objects' type. */
 type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'overrunMs'>;

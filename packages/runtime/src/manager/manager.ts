@@ -1,8 +1,9 @@
-import { type AnyInformer, Informer, type InformerOptions } from '../cache/index.ts';
-import type { Client } from '../client/index.ts';
+import { type AnyInformer, Informer, type InformerOptions } from '../cache/informer.ts';
+import type { Client } from '../client/client.ts';
 import { Controller, type ControllerHandle, type ControllerOptions } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/watch.ts';
-import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
+import { type Kind, resourceName, versionedResource } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { OperatorObserver } from '../observer/operator-observer.ts';
 import { requireTimerMs } from '../queue/timer-ms.ts';

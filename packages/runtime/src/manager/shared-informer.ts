@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { InformerOptions } from '../cache/index.ts';
-import type { AnyInformer } from '../cache/informer.ts';
-import { type KubeObject, resourceName } from '../kind/index.ts';
+import type { AnyInformer, InformerOptions } from '../cache/informer.ts';
+import { resourceName } from '../kind/kind.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /** An informer with a reference count, and its run. */
 export class SharedInformer {

@@ -1,6 +1,8 @@
-import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import { isCustomKind } from '../kind/define-kind.ts';
+import { resourceName } from '../kind/kind.ts';
+import { keyString, type ObjectKey } from '../kind/object.ts';
 import type { ControllerKeyState, ObservedController } from '../observer/operator-observer.ts';
-import type { Cause, DeltaCause } from '../queue/index.ts';
+import type { Cause, DeltaCause } from '../queue/cause.ts';
 import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 import type { RecordedKey } from './recorded-key.ts';
 

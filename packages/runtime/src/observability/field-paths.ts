@@ -1,4 +1,4 @@
-import type { KubeObject } from '../kind/index.ts';
+import type { KubeObject } from '../kind/object.ts';
 
 /** How many paths are named. `…` stands for the others. */
 const maxPaths = 4;

@@ -1,9 +1,9 @@
 import type { Registry } from 'prom-client';
-import type { CacheStatistics } from '../cache/index.ts';
-import type { RequestObserver } from '../client/index.ts';
+import type { CacheStatistics } from '../cache/informer.ts';
+import type { RequestObserver } from '../client/exchange.ts';
 import type { FenceClosingReason, LeaderObserver, TakeoverReason } from '../leader-election/leader-observer.ts';
 import type { ReconcileObserver } from '../observer/operator-observer.ts';
-import type { QueueObserver } from '../queue/index.ts';
+import type { QueueObserver } from '../queue/work-queue.ts';
 import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped-metrics.ts';
 
 /** controller-runtime's buckets for the duration of a reconcile, in seconds. */

@@ -1,8 +1,10 @@
+import { ApiError } from '../client/api-error.ts';
+import type { ClientRequest, RequestTrace } from '../client/client.ts';
 import { summarizeError } from '../client/error-summary.ts';
-import { ApiError, type ClientRequest, type RequestTrace } from '../client/index.ts';
-import type { Kind, ObjectKey } from '../kind/index.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { ObjectKey } from '../kind/object.ts';
 import type { FailureKind, QueuedKey, ReconcileTrace, ResultLabel } from '../observer/operator-observer.ts';
-import type { Cause } from '../queue/index.ts';
+import type { Cause } from '../queue/cause.ts';
 import { patchedPaths } from './field-paths.ts';
 
 /** How many differing fields of an apply are named. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Cause, DeltaCause } from '../queue/index.ts';
+import type { Cause, DeltaCause } from '../queue/cause.ts';
 import type { Linked } from '../queue/linked-list.ts';
 import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 

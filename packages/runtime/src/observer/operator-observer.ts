@@ -1,6 +1,8 @@
-import type { ClientTrace } from '../client/index.ts';
-import type { Kind, ObjectKey } from '../kind/index.ts';
-import type { Cause, KeyState } from '../queue/index.ts';
+import type { ClientTrace } from '../client/client.ts';
+import type { Kind } from '../kind/kind.ts';
+import type { ObjectKey } from '../kind/object.ts';
+import type { Cause } from '../queue/cause.ts';
+import type { KeyState } from '../queue/work-queue.ts';
 
 /** The label `result` of a reconcile, as controller-runtime names it. */
 export type ResultLabel = 'success' | 'error' | 'requeue_after';

@@ -1,18 +1,17 @@
 import { hostname } from 'node:os';
+import type { Client } from '../client/client.ts';
+import type { Connection } from '../client/connection.ts';
+import type { RequestObserver } from '../client/exchange.ts';
 import { HttpClient } from '../client/http-client.ts';
-import type { Client, Connection, RequestObserver } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
-import type { ObjectKey } from '../kind/index.ts';
-import {
-  type CrashDetector,
-  LeaderElector,
-  LeadershipLostError,
-  type LeaseTimings,
-  type OperatorScope,
-} from '../leader-election/index.ts';
+import type { ObjectKey } from '../kind/object.ts';
+import type { CrashDetector } from '../leader-election/crash-detection/crash-detector.ts';
+import { LeadershipLostError } from '../leader-election/errors.ts';
+import { LeaderElector } from '../leader-election/leader-elector.ts';
 import type { LeaderObserver } from '../leader-election/leader-observer.ts';
-import { ScopeCheck } from '../leader-election/scope-check.ts';
-import type { Manager, Readiness } from '../manager/index.ts';
+import { type OperatorScope, ScopeCheck } from '../leader-election/scope-check.ts';
+import type { LeaseTimings } from '../leader-election/timings.ts';
+import type { Manager, Readiness } from '../manager/manager.ts';
 import type { Logger } from '../shared/logger.ts';
 
 /** Options of leader election among the processes of an operator. */

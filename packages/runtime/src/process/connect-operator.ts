@@ -1,11 +1,13 @@
 import { hostname } from 'node:os';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { Applier } from '../apply/index.ts';
+import { Applier } from '../apply/applier.ts';
+import type { Client } from '../client/client.ts';
+import { connect } from '../client/connect.ts';
+import type { Connection } from '../client/connection.ts';
 import { HttpClient } from '../client/http-client.ts';
-import { type Client, type Connection, connect } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
-import type { LeaderElector } from '../leader-election/index.ts';
-import { Manager, type Readiness } from '../manager/index.ts';
+import type { LeaderElector } from '../leader-election/leader-elector.ts';
+import { Manager, type Readiness } from '../manager/manager.ts';
 import { EventRecorder } from '../observability/event-recorder.ts';
 import { Metrics } from '../observability/metrics.ts';
 import type { OperatorObserver } from '../observer/operator-observer.ts';

@@ -1,4 +1,4 @@
-import type { Manager } from '../manager/index.ts';
+import type { Manager } from '../manager/manager.ts';
 
 /** How often the event loop's delay is measured. */
 const tickMs = 100;

@@ -1,4 +1,4 @@
-import type { Readiness } from '../manager/index.ts';
+import type { Readiness } from '../manager/manager.ts';
 import type { Route } from '../observability/http-server.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Liveness } from './liveness.ts';

@@ -1,8 +1,8 @@
 import { pino } from 'pino';
+import { ConnectionError } from '../client/connection.ts';
 import { podNamespace } from '../client/in-cluster.ts';
-import { ConnectionError } from '../client/index.ts';
 import type { AddOptions, DefinedController } from '../controller/define-controller.ts';
-import { LeadershipLostError, ScopeTakenError } from '../leader-election/index.ts';
+import { LeadershipLostError, ScopeTakenError } from '../leader-election/errors.ts';
 import { type HttpServer, type Route, serve } from '../observability/http-server.ts';
 import { printableLines } from '../observability/printable.ts';
 import type { Logger } from '../shared/logger.ts';

@@ -1,7 +1,5 @@
-import { builtInTypes } from '../../apply/built-in-types.ts';
-import { isObject, type JsonObject } from '../../apply/json.ts';
-import { parseNanos } from '../../apply/quantity.ts';
-import type { Schema } from '../../apply/schema.ts';
+import type { Schema } from '@echoperator/runtime/internal';
+import { builtInTypes, isObject, type JsonObject, parseNanos } from '@echoperator/runtime/internal';
 import { builtInDefaults } from './built-in-defaults.ts';
 import { NotSimulatedError, RefusedError } from './strategy.ts';
 

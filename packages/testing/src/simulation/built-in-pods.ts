@@ -1,6 +1,7 @@
 /** What the API server computes and checks in the pods and pod templates of built-in kinds. */
-import { getMember, isObject, type JsonObject } from '../../apply/json.ts';
-import { compareQuantities } from '../../apply/quantity.ts';
+
+import { compareQuantities } from '@echoperator/runtime/controller';
+import { getMember, isObject, type JsonObject } from '@echoperator/runtime/internal';
 import type { Complete } from './built-in-decoding.ts';
 import {
   type Causes,

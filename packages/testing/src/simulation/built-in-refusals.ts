@@ -1,5 +1,5 @@
-import { isObject } from '../../apply/json.ts';
-import type { Kind } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import { isObject } from '@echoperator/runtime/internal';
 import { type FieldError, fieldError, fieldValueError, invalid as invalidObject, quote } from './field-error.ts';
 
 /** The problems that the API server finds in an object. */

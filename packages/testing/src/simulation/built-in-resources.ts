@@ -1,8 +1,7 @@
 import { Buffer } from 'node:buffer';
-import { getMember, isObject, type JsonObject } from '../../apply/json.ts';
-import { schemaOf } from '../../apply/kind-schema.ts';
-import { compareQuantities } from '../../apply/quantity.ts';
-import { type Kind, versionedResource } from '../../kind/kind.ts';
+import type { Kind } from '@echoperator/runtime';
+import { compareQuantities } from '@echoperator/runtime/controller';
+import { getMember, isObject, type JsonObject, schemaOf, versionedResource } from '@echoperator/runtime/internal';
 import { BuiltInDecoder, badRequest, type Complete, type Draft } from './built-in-decoding.ts';
 import { builtInDefaults } from './built-in-defaults.ts';
 import { admitPodSpec, completePods, podSpecCauses, podUpdateCauses, qosClassOf } from './built-in-pods.ts';

@@ -1,6 +1,6 @@
 /** What the API server computes and checks in Services (k8s.io/kubernetes/pkg/registry/core/service/storage). */
 import { createHash } from 'node:crypto';
-import { getMember, type JsonObject } from '../../apply/json.ts';
+import { getMember, type JsonObject } from '@echoperator/runtime/internal';
 import type { Complete } from './built-in-decoding.ts';
 import { portCauses } from './built-in-pods.ts';
 import { type Causes, dnsLabel, invalid, listOf, required, sameValue, unsupported } from './built-in-refusals.ts';

@@ -22,8 +22,7 @@ import {
   FieldDescriptorProto_Type,
   FileDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt';
-import { getMember, isObject } from '../../apply/json.ts';
-import { parseNanos } from '../../apply/quantity.ts';
+import { getMember, isObject, parseNanos } from '@echoperator/runtime/internal';
 import type { FieldError } from './field-error.ts';
 import { NotSimulatedError } from './strategy.ts';
 

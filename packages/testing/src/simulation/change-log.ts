@@ -1,4 +1,5 @@
-import { type Kind, keyOf, keyString, type ObjectKey, versionedResource } from '../../kind/index.ts';
+import { type Kind, keyOf, keyString, type ObjectKey } from '@echoperator/runtime';
+import { versionedResource } from '@echoperator/runtime/internal';
 import type { StoredObject } from './strategy.ts';
 
 /** One write to the simulated etcd. */

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { RE2JS } from '@bufbuild/re2';
-import { getMember, getOwn, isObject, type JsonObject } from '../../apply/json.ts';
-import { schemaOfDefinition } from '../../apply/kind-schema.ts';
-import type { Kind } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import { getMember, getOwn, isObject, type JsonObject, schemaOfDefinition } from '@echoperator/runtime/internal';
 import type { CustomResourceDefinitionManifest } from '../api-server.ts';
 import { type CompiledRule, RuleCompiler, type ValidationRule } from './cel.ts';
 import { type FieldError, fieldError, fieldValueError, invalid, printNumber, quote, toGoJson } from './field-error.ts';

@@ -1,6 +1,7 @@
+import type { CustomKind, Kind, KubeObject, Operator } from '@echoperator/runtime';
+import type { StandardStatus } from '@echoperator/runtime/controller';
+import { isCustomKind } from '@echoperator/runtime/internal';
 import type { Arbitrary } from 'fast-check';
-import { type CustomKind, isCustomKind, type Kind, type KubeObject, type StandardStatus } from '../../kind/index.ts';
-import type { Operator } from '../../process/connect-operator.ts';
 import { common, differenceOf, type Facts, factsOf, type ListedObject } from '../facts.ts';
 import { TransitionTimes } from '../perturbation-oracles.ts';
 import { problemOfStates, withoutGenerations } from '../perturbation-plans.ts';

@@ -1,5 +1,5 @@
-import { isObject } from '../../apply/json.ts';
-import type { Kind } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import { isObject } from '@echoperator/runtime/internal';
 import { RefusedError } from './strategy.ts';
 
 /** What is wrong with one field: `field.Error` of k8s.io/apimachinery. */

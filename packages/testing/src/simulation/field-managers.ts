@@ -6,9 +6,15 @@
  * anything drops empty lists and maps of the metadata: an apply of `labels: {}` to a custom object is a new version each time.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { fieldSchema, resolve } from '../../apply/difference.ts';
-import { isObject, type JsonObject } from '../../apply/json.ts';
-import { granular, type ListKey, type Schema } from '../../apply/schema.ts';
+import {
+  fieldSchema,
+  granular,
+  isObject,
+  type JsonObject,
+  type ListKey,
+  resolve,
+  type Schema,
+} from '@echoperator/runtime/internal';
 import {
   type FieldsV1,
   type ManagedFieldsEntry,

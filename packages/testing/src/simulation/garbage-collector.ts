@@ -1,5 +1,6 @@
-import { objectPath } from '../../client/resource-path.ts';
-import { keyOf, type OwnerReference } from '../../kind/index.ts';
+import { keyOf } from '@echoperator/runtime';
+import type { OwnerReference } from '@echoperator/runtime/client';
+import { objectPath } from '@echoperator/runtime/internal';
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import type { StoredObject } from './strategy.ts';

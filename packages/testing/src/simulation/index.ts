@@ -1,5 +1,5 @@
 /**
- * `@echoperator/runtime/simulation`: runs an operator against an API server in memory, on a clock of its own. Unit tests take
+ * `@echoperator/testing/simulation`: runs an operator against an API server in memory, on a clock of its own. Unit tests take
  * milliseconds, and `explore` tries schedules that no test thinks of. For any test runner.
  */
 export { ExplorationError, type ExploreOptions, type ExploreReport, explore } from './explore.ts';

@@ -1,5 +1,5 @@
-import { controllerReference, isControlledBy, keyOf } from '../../kind/index.ts';
-import { Job, Pod } from '../../kinds/index.ts';
+import { controllerReference, isControlledBy, keyOf } from '@echoperator/runtime';
+import { Job, Pod } from '@echoperator/runtime/kinds';
 import type { SimulationStep } from './simulated-network.ts';
 import type { Simulation } from './simulation.ts';
 import { NotSimulatedError } from './strategy.ts';

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Kind, OwnerReference } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import type { OwnerReference } from '@echoperator/runtime/client';
 import { dnsSubdomain } from './built-in-refusals.ts';
 import { type FieldError, fieldError, fieldValueError, invalid } from './field-error.ts';
 import { RefusedError, type StoredMetadata, type StoredObject } from './strategy.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isObject } from '../../apply/json.ts';
+import { isObject } from '@echoperator/runtime/internal';
 import { NotSimulatedError, RefusedError } from './strategy.ts';
 
 /** Applies a JSON merge patch (RFC 7386). */

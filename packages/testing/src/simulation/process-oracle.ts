@@ -1,23 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { AnyInformer } from '../../cache/informer.ts';
-import { parseLabelSelector } from '../../cache/label-selector.ts';
-import { compareResourceVersions } from '../../cache/resource-version.ts';
-import type { ClientRequest } from '../../client/index.ts';
+import type { Manager } from '@echoperator/runtime';
+import { isControlledBy, type Kind, type KubeObject, keyString } from '@echoperator/runtime';
+import type { AnyInformer } from '@echoperator/runtime/cache';
+import type { ClientRequest } from '@echoperator/runtime/client';
 import {
-  isControlledBy,
-  type Kind,
-  type KubeObject,
-  keyString,
+  compareResourceVersions,
   parseKey,
+  parseLabelSelector,
   versionedResource,
-} from '../../kind/index.ts';
-import type { Manager } from '../../manager/manager.ts';
+} from '@echoperator/runtime/internal';
 import type {
   ControllerObserver,
   ObservedController,
   OperatorObserver,
   ReconcileTrace,
-} from '../../observer/operator-observer.ts';
+} from '@echoperator/runtime/process';
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { StoredObject } from './strategy.ts';
 

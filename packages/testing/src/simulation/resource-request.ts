@@ -1,6 +1,5 @@
-import { getMember } from '../../apply/json.ts';
-import { parseFieldSelector, parseLabelSelector } from '../../cache/label-selector.ts';
-import type { Kind, KubeObject } from '../../kind/index.ts';
+import type { Kind, KubeObject } from '@echoperator/runtime';
+import { getMember, parseFieldSelector, parseLabelSelector } from '@echoperator/runtime/internal';
 import { NotSimulatedError, RefusedError, type StoredObject } from './strategy.ts';
 
 /** An HTTP request to the simulated API server. */

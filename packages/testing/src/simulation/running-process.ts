@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Logger, Operator } from '@echoperator/runtime';
+import { connectOperatorWith } from '@echoperator/runtime/internal';
+import { LeadershipLostError } from '@echoperator/runtime/leader-election';
+import type { LeaderElectionOptions } from '@echoperator/runtime/process';
+import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
-import { LeadershipLostError } from '../../leader-election/errors.ts';
-import { Metrics } from '../../observability/metrics.ts';
-import type { LeaderElectionOptions } from '../../process/candidate.ts';
-import { connectOperatorWith, type Operator } from '../../process/connect-operator.ts';
-import type { Logger } from '../../shared/logger.ts';
 import type { ProcessOracle } from './process-oracle.ts';
 import type { SimulatedNetwork } from './simulated-network.ts';
 import type { VirtualTime } from './virtual-time.ts';

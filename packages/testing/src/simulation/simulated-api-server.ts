@@ -1,19 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isObject } from '../../apply/json.ts';
-import type { Status } from '../../client/api-error.ts';
 import {
-  apiVersionOf,
   type CustomKind,
   customResourceDefinition,
-  isCustomKind,
   type Kind,
   type KubeObject,
   keyOf,
   type ObjectKey,
-  resourceName,
-  versionedResource,
-} from '../../kind/index.ts';
-import * as builtInKinds from '../../kinds/index.ts';
+} from '@echoperator/runtime';
+import type { Status } from '@echoperator/runtime/client';
+import { resourceName } from '@echoperator/runtime/client';
+import { apiVersionOf, isCustomKind, isObject, versionedResource } from '@echoperator/runtime/internal';
+import * as builtInKinds from '@echoperator/runtime/kinds';
 import { builtInStrategy } from './built-in-resources.ts';
 import { type Change, ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';

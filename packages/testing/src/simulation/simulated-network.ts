@@ -1,7 +1,6 @@
+import type { Connection, Status } from '@echoperator/runtime/client';
+import { isObject } from '@echoperator/runtime/internal';
 import { Dispatcher } from 'undici';
-import { isObject } from '../../apply/json.ts';
-import type { Status } from '../../client/api-error.ts';
-import type { Connection } from '../../client/connection.ts';
 import type { SimulatedRequest } from './resource-request.ts';
 import type { SimulatedApiServer, SimulatedResponse } from './simulated-api-server.ts';
 import { SimulatedWatch } from './simulated-watch.ts';

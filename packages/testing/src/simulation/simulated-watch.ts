@@ -1,4 +1,5 @@
-import { apiVersionOf, type Kind } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import { apiVersionOf } from '@echoperator/runtime/internal';
 import type { ChangeLog } from './change-log.ts';
 import type { ObjectFilter } from './resource-request.ts';
 import type { StoredObject } from './strategy.ts';

@@ -1,10 +1,8 @@
-import { createClient } from '../../client/create-client.ts';
-import type { Client, Status } from '../../client/index.ts';
-import type { AddOptions, DefinedController } from '../../controller/define-controller.ts';
-import type { CustomKind, Kind, KubeObject } from '../../kind/index.ts';
-import type { LeaderElectionOptions } from '../../process/candidate.ts';
-import type { Operator } from '../../process/connect-operator.ts';
-import type { Logger } from '../../shared/logger.ts';
+import type { CustomKind, Kind, KubeObject, Logger, Operator } from '@echoperator/runtime';
+import type { Client, Status } from '@echoperator/runtime/client';
+import { createClient } from '@echoperator/runtime/client';
+import type { AddOptions, DefinedController } from '@echoperator/runtime/controller';
+import type { LeaderElectionOptions } from '@echoperator/runtime/process';
 import { ClosedWorld } from './closed-world.ts';
 import { GarbageCollector } from './garbage-collector.ts';
 import { ProcessOracle } from './process-oracle.ts';

@@ -1,6 +1,6 @@
-import type { Schema } from '../../apply/schema.ts';
-import type { Status } from '../../client/api-error.ts';
-import type { Kind, OwnerReference } from '../../kind/index.ts';
+import type { Kind } from '@echoperator/runtime';
+import type { OwnerReference, Status } from '@echoperator/runtime/client';
+import type { Schema } from '@echoperator/runtime/internal';
 
 /** A field manager's entry in `metadata.managedFields`. */
 export interface ManagedFieldsEntry {

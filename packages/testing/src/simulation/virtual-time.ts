@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
-import { pause } from '../../shared/pause.ts';
+import { pause } from '@echoperator/runtime/internal';
 
 const timersPromises = createRequire(import.meta.url)('node:timers/promises') as {
   setTimeout: unknown;

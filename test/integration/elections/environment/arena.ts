@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { Lease } from '../../../../src/runtime/kinds/index.ts';
-import { ApiServer } from '../../../../src/runtime/testing/index.ts';
+import { NoResponseError } from '@echoperator/runtime/client';
+import { Lease } from '@echoperator/runtime/kinds';
+import { ApiServer } from '@echoperator/testing';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { apiServerPrograms } from '../../../../testkit/api-server-programs.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';

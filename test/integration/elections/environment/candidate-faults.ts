@@ -1,7 +1,7 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type FaultProxy, isWrite } from '@echoperator/testing';
 import fc from 'fast-check';
-import { type FaultProxy, isWrite } from '../../../../src/runtime/testing/index.ts';
 import type { Link } from './link.ts';
 import { monotonicMs } from './monotonic.ts';
 

@@ -8,19 +8,15 @@
 import { randomUUID } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, type Logger, Manager } from '@echoperator/runtime';
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
+import type { Gate } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import { LeaderElector, LeadershipLostError, type LeaseTimings } from '@echoperator/runtime/leader-election';
+import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
-import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import type { Gate } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { type Client, type Logger, Manager } from '../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
-import {
-  LeaderElector,
-  LeadershipLostError,
-  type LeaseTimings,
-} from '../../../../src/runtime/leader-election/index.ts';
-import { Metrics } from '../../../../src/runtime/process/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { markLabel, namespace, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';

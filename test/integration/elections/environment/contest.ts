@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import type { LeaseTimings } from '@echoperator/runtime/leader-election';
 import { expect } from '@jest/globals';
-import type { LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
 import { canFakeClock, fakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';
 import type { CandidateSettings } from './candidate.ts';

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Lease } from '../../../../src/runtime/kinds/index.ts';
-import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
+import { Lease } from '@echoperator/runtime/kinds';
+import { FaultProxy } from '@echoperator/testing';
 import type { Arena } from './arena.ts';
 import type { FaultTarget } from './candidate-faults.ts';
 import { type CandidateCommand, CandidateProcess } from './candidate-process.ts';

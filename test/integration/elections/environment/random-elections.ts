@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ConfigMap, Lease } from '../../../../src/runtime/kinds/index.ts';
-import type { LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
+import { ConfigMap, Lease } from '@echoperator/runtime/kinds';
+import type { LeaseTimings } from '@echoperator/runtime/leader-election';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { canFakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';

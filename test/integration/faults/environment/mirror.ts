@@ -1,15 +1,8 @@
+import { type Client, done, type Manager, type ObjectKey, owns, type Reconcile } from '@echoperator/runtime';
+import type { Informer, ReflectorOptions } from '@echoperator/runtime/cache';
+import { isNotFound } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import type { Informer, ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
-import { isNotFound } from '../../../../src/runtime/client/index.ts';
-import {
-  type Client,
-  done,
-  type Manager,
-  type ObjectKey,
-  owns,
-  type Reconcile,
-} from '../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 
 /** The last reconciled state of a name: the Echo's message, or that there is no such Echo. */
 export type Reconciled = { readonly message: string } | 'gone';

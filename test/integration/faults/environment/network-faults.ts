@@ -1,7 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
-import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
-import { kubeconfigConnection } from '../../../../src/runtime/client/index.ts';
-import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
+import { kubeconfigConnection } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
 import {
   type Fault,
   FaultProxy,
@@ -10,7 +9,8 @@ import {
   isStreamedList,
   isWatch,
   type RequestFilter,
-} from '../../../../src/runtime/testing/index.ts';
+} from '@echoperator/testing';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './subject-process.ts';

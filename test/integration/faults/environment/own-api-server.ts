@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { ApiServer } from '../../../../src/runtime/testing/index.ts';
+import { ApiServer } from '@echoperator/testing';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { apiServerPrograms } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { SubjectProcess } from './subject-process.ts';

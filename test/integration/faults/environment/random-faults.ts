@@ -1,5 +1,4 @@
-import fc from 'fast-check';
-import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
 import {
   type Fault,
   type FaultProxy,
@@ -8,7 +7,8 @@ import {
   isList,
   isWatch,
   isWrite,
-} from '../../../../src/runtime/testing/index.ts';
+} from '@echoperator/testing';
+import fc from 'fast-check';
 import type { World } from './world.ts';
 
 const filters = { lists: isList, watches: isWatch, writes: isWrite, all: () => true } as const;

@@ -2,14 +2,15 @@
  * The program under test: a manager with a mirror. It has its own process, so that its heap can be measured and its clock changed. It
  * answers the questions of the test that started it.
  */
+
+import { type KubeObject, type Logger, Manager, type ReadonlyStore } from '@echoperator/runtime';
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
+import type { Connection } from '@echoperator/runtime/client';
+import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
-import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { inClusterConnection } from '../../../../src/runtime/client/in-cluster.ts';
-import type { Connection } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { type KubeObject, type Logger, Manager, type ReadonlyStore } from '../../../../src/runtime/index.ts';
-import { Metrics } from '../../../../src/runtime/process/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { inClusterConnection } from '../../../../packages/runtime/src/client/in-cluster.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { Mirror, type Reconciled } from './mirror.ts';
 
 export interface SubjectSettings {

@@ -1,7 +1,7 @@
+import type { Client, Kind, KubeObject, ObjectKey } from '@echoperator/runtime';
+import { isNotFound, type List } from '@echoperator/runtime/client';
+import { ConfigMap } from '@echoperator/runtime/kinds';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import { isNotFound, type List } from '../../../../src/runtime/client/index.ts';
-import type { Client, Kind, KubeObject, ObjectKey } from '../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../../../testkit/echos.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import type { Reconciled } from './mirror.ts';

@@ -1,9 +1,9 @@
+import type { Kind, KubeObject } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import { type Deployment, type Pod, Service } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/kinds/book-store/app.ts';
 import { specWithDefaultsOf } from '../../../../src/kinds/book-store/desired.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { Kind, KubeObject } from '../../../../src/runtime/index.ts';
-import { type Deployment, type Pod, Service } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 

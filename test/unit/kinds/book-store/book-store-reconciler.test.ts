@@ -1,10 +1,3 @@
-import { beforeEach, expect, test } from '@jest/globals';
-import { bookStoreController } from '../../../../src/kinds/book-store/controller.ts';
-import type { BookStore } from '../../../../src/kinds/book-store/kind.ts';
-import { Store } from '../../../../src/runtime/cache/store.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
   Applier,
   type Client,
@@ -14,8 +7,15 @@ import {
   keyOf,
   type Manifest,
   type Result,
-} from '../../../../src/runtime/index.ts';
-import { Deployment, type PersistentVolumeClaim, type Pod } from '../../../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import type { EventNotice } from '@echoperator/runtime/controller';
+import { Deployment, type PersistentVolumeClaim, type Pod } from '@echoperator/runtime/kinds';
+import { beforeEach, expect, test } from '@jest/globals';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
+import { reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
+import { bookStoreController } from '../../../../src/kinds/book-store/controller.ts';
+import type { BookStore } from '../../../../src/kinds/book-store/kind.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { bookStore } from './objects.ts';

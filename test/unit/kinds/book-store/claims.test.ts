@@ -1,3 +1,4 @@
+import { keyString } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
 import {
   growthOf,
@@ -6,7 +7,6 @@ import {
   podNameOf,
   statefulSetOfClaim,
 } from '../../../../src/kinds/book-store/claims.ts';
-import { keyString } from '../../../../src/runtime/index.ts';
 import { claim, pendingAt } from './objects.ts';
 
 const owned = (ownerReferences: readonly object[]) => claim('data-shop-db-0', '1Gi', {}, { ownerReferences });

@@ -1,11 +1,11 @@
+import { controllerReference, type Kind, type ObjectKey } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import { type PersistentVolumeClaim, Pod, StatefulSet } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import { type DatabaseOptions, reconcileDatabase, statefulSetOf } from '../../../../src/kinds/book-store/database.ts';
 import { specWithDefaultsOf } from '../../../../src/kinds/book-store/desired.ts';
 import { BookStore } from '../../../../src/kinds/book-store/kind.ts';
 import { volumeCondition } from '../../../../src/kinds/book-store/status.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { controllerReference, type Kind, type ObjectKey } from '../../../../src/runtime/index.ts';
-import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 

@@ -1,3 +1,4 @@
+import { missingField } from '@echoperator/runtime/controller';
 import { describe, expect, test } from '@jest/globals';
 import {
   appServiceKey,
@@ -9,7 +10,6 @@ import {
   statefulSetKey,
 } from '../../../../src/kinds/book-store/desired.ts';
 import { BookStore } from '../../../../src/kinds/book-store/kind.ts';
-import { missingField } from '../../../../src/runtime/controller/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 

@@ -1,5 +1,5 @@
+import type { PersistentVolumeClaim } from '@echoperator/runtime/kinds';
 import type { BookStore } from '../../../../src/kinds/book-store/kind.ts';
-import type { PersistentVolumeClaim } from '../../../../src/runtime/kinds/index.ts';
 
 const created = { resourceVersion: '1', creationTimestamp: '2026-01-02T03:04:05Z' } as const;
 

@@ -1,17 +1,10 @@
+import { type Client, cleanedUp, deleteIfPresent, type Kind, type KubeObject, keyOf } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import { type PersistentVolumeClaim, Pod, StatefulSet } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { bookStoreUidLabel } from '../../../../src/kinds/book-store/desired.ts';
 import { type BookStore, bookStoreFinalizer } from '../../../../src/kinds/book-store/kind.ts';
 import { deleteData } from '../../../../src/kinds/book-store/reclaim.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import {
-  type Client,
-  cleanedUp,
-  deleteIfPresent,
-  type Kind,
-  type KubeObject,
-  keyOf,
-} from '../../../../src/runtime/index.ts';
-import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const deletionTimestamp = '2026-01-02T03:04:05Z';

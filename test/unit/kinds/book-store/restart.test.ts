@@ -1,12 +1,12 @@
+import type { Client, Kind, ObjectKey } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import { PersistentVolumeClaim, type Pod, type StatefulSet } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import { growthOf } from '../../../../src/kinds/book-store/claims.ts';
 import type { BookStoreContext as Context } from '../../../../src/kinds/book-store/context.ts';
 import { specWithDefaultsOf } from '../../../../src/kinds/book-store/desired.ts';
 import { affectsRestart, restartPodsForFileSystemResize } from '../../../../src/kinds/book-store/restart.ts';
 import { volumeOutcome } from '../../../../src/kinds/book-store/volume-outcome.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { Client, Kind, ObjectKey } from '../../../../src/runtime/index.ts';
-import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim, pendingAt } from './objects.ts';
 
 describe('the restart of pods whose file systems have not grown', () => {

@@ -1,3 +1,5 @@
+import type { Reason } from '@echoperator/runtime/controller';
+import type { Deployment } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import { bookStoreController } from '../../../../src/kinds/book-store/controller.ts';
 import { specWithDefaultsOf } from '../../../../src/kinds/book-store/desired.ts';
@@ -11,8 +13,6 @@ import {
   rolloutOf,
   type VolumeOutcome,
 } from '../../../../src/kinds/book-store/status.ts';
-import type { Reason } from '../../../../src/runtime/controller/index.ts';
-import type { Deployment } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 

@@ -1,3 +1,4 @@
+import { isControlledBy } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
 import {
   echoJob,
@@ -6,7 +7,6 @@ import {
   jobNameOf,
   jobPhase,
 } from '../../../../src/kinds/echo/echo-job.ts';
-import { isControlledBy } from '../../../../src/runtime/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 

@@ -1,9 +1,9 @@
+import type { Condition } from '@echoperator/runtime';
+import { desiredStatus } from '@echoperator/runtime/controller';
 import { describe, expect, test } from '@jest/globals';
+import { statusPatch } from '../../../../packages/runtime/src/kind/status-patch.ts';
 import { echoReasons, outcomeOf } from '../../../../src/kinds/echo/controller.ts';
 import type { Echo } from '../../../../src/kinds/echo/kind.ts';
-import { desiredStatus } from '../../../../src/runtime/controller/index.ts';
-import type { Condition } from '../../../../src/runtime/index.ts';
-import { statusPatch } from '../../../../src/runtime/kind/status-patch.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 
 const now = new Date('2026-02-02T00:00:00.5Z');

@@ -1,10 +1,10 @@
+import type { Condition, Result } from '@echoperator/runtime';
+import { isNamespaceTerminating, NoResponseError } from '@echoperator/runtime/client';
+import { CronJob, Job, Pod } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import { echoController } from '../../../../src/kinds/echo/controller.ts';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/store.ts';
-import { isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
-import type { Condition, Result } from '../../../../src/runtime/index.ts';
-import { CronJob, Job, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { BareWorld } from '../../environment/defined-world.ts';
 import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';

@@ -1,8 +1,8 @@
+import type { ObjectMeta } from '@echoperator/runtime/client';
+import { Job } from '@echoperator/runtime/kinds';
+import { childManifest } from '../../../../packages/runtime/src/controller/owned-children.ts';
 import { echoJob } from '../../../../src/kinds/echo/echo-job.ts';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
-import { Job } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';

@@ -3,11 +3,11 @@ import { createServer, type Http2Server, type ServerHttp2Session } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { PetStore as WirePetStore } from '@echoperator/petstore/wire';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { callMetrics } from '../../../../src/kinds/pet/call-metrics.ts';
 import { PetStore } from '../../../../src/kinds/pet/pet-store.ts';
-import { PetStore as WirePetStore } from '../../../../src/petstore-wire/index.ts';
 
 let server: Http2Server;
 let sessions: ServerHttp2Session[];

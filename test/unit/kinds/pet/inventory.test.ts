@@ -1,8 +1,8 @@
+import { keyString, type ObjectKey, type ReadonlyStore } from '@echoperator/runtime';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { Inventory, Sweep } from '../../../../src/kinds/pet/inventory.ts';
 import type { Pet } from '../../../../src/kinds/pet/kind.ts';
 import type { FoundPet } from '../../../../src/kinds/pet/pet-store.ts';
-import { keyString, type ObjectKey, type ReadonlyStore } from '../../../../src/runtime/index.ts';
 
 const pets = new Map<string, Pet>();
 /** As much of a store as is read of it. */

@@ -1,5 +1,8 @@
 import { Code, ConnectError } from '@connectrpc/connect';
+import type { Client, Logger, ObjectKey, ReadonlyStore } from '@echoperator/runtime';
+import type { JsonPatchOperation } from '@echoperator/runtime/client';
 import { describe, expect, test } from '@jest/globals';
+import { type BareReconciler, reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { Circuit } from '../../../../src/external/circuit.ts';
 import { petController } from '../../../../src/kinds/pet/controller.ts';
 import { failureOf, outageOf } from '../../../../src/kinds/pet/errors.ts';
@@ -7,9 +10,6 @@ import { Inventory } from '../../../../src/kinds/pet/inventory.ts';
 import { type Pet, petFinalizer } from '../../../../src/kinds/pet/kind.ts';
 import { PetWriter } from '../../../../src/kinds/pet/pet-writer.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/kinds/pet/store-pet.ts';
-import type { JsonPatchOperation } from '../../../../src/runtime/client/index.ts';
-import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
-import type { Client, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { bareEnvironment, petOptions } from './pets.ts';
 

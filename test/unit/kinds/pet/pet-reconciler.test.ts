@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { type Client, findCondition, type Logger, type ReadonlyStore } from '@echoperator/runtime';
+import { ApiError } from '@echoperator/runtime/client';
+import type { EventNotice } from '@echoperator/runtime/controller';
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type BareReconciler, reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { Circuit } from '../../../../src/external/circuit.ts';
 import { petController } from '../../../../src/kinds/pet/controller.ts';
 import { failureOf, outageOf, RefusedError } from '../../../../src/kinds/pet/errors.ts';
@@ -8,10 +12,6 @@ import { Inventory } from '../../../../src/kinds/pet/inventory.ts';
 import { type Pet, petFinalizer } from '../../../../src/kinds/pet/kind.ts';
 import { PetWriter } from '../../../../src/kinds/pet/pet-writer.ts';
 import type { StorePet } from '../../../../src/kinds/pet/store-pet.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
-import { type Client, findCondition, type Logger, type ReadonlyStore } from '../../../../src/runtime/index.ts';
 import { bareEnvironment, petOptions } from './pets.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };

@@ -3,10 +3,10 @@ import { createServer, type Http2Server, type ServerHttp2Session } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { Code } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { PetStore as WirePetStore } from '@echoperator/petstore/wire';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { RefusedError } from '../../../../src/kinds/pet/errors.ts';
 import { PetStore } from '../../../../src/kinds/pet/pet-store.ts';
-import { PetStore as WirePetStore } from '../../../../src/petstore-wire/index.ts';
 
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01' } as const;
 

@@ -1,5 +1,5 @@
-import type { ReconcilerEnvironment } from '../../../../src/runtime/controller/object-reconciler.ts';
-import type { Applier, Logger } from '../../../../src/runtime/index.ts';
+import type { Applier, Logger } from '@echoperator/runtime';
+import type { ReconcilerEnvironment } from '../../../../packages/runtime/src/controller/object-reconciler.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 

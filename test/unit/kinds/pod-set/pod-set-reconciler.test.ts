@@ -1,10 +1,10 @@
+import { type EventRecorder, type Result, requeueAfter } from '@echoperator/runtime';
+import { NoResponseError } from '@echoperator/runtime/client';
+import { Pod } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import { podSetController } from '../../../../src/kinds/pod-set/controller.ts';
 import { PodSet } from '../../../../src/kinds/pod-set/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/store.ts';
-import { NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { type EventRecorder, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
-import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { BareWorld } from '../../environment/defined-world.ts';
 import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';

@@ -1,8 +1,8 @@
+import type { ObjectMeta } from '@echoperator/runtime/client';
+import { childManifest } from '@echoperator/runtime/controller';
+import { Pod } from '@echoperator/runtime/kinds';
 import { PodSet } from '../../../../src/kinds/pod-set/kind.ts';
 import { newPod, templateHash } from '../../../../src/kinds/pod-set/pod.ts';
-import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import { childManifest } from '../../../../src/runtime/controller/index.ts';
-import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 export const creationTimestamp = '2026-01-01T00:00:00Z';

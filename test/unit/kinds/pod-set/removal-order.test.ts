@@ -1,6 +1,6 @@
+import type { Pod } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { inOrderOfRemoval } from '../../../../src/kinds/pod-set/removal.ts';
-import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 
 interface Traits {
   readonly node?: string;

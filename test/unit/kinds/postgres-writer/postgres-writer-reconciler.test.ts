@@ -1,4 +1,7 @@
+import { type Applier, type Client, findCondition, type Logger, type ReadonlyStore } from '@echoperator/runtime';
+import type { EventNotice } from '@echoperator/runtime/controller';
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type BareReconciler, reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { readConfig } from '../../../../src/config.ts';
 import { InFlightCount } from '../../../../src/external/batch.ts';
 import { OutsideDownError } from '../../../../src/external/circuit.ts';
@@ -6,15 +9,6 @@ import { postgresWriterController } from '../../../../src/kinds/postgres-writer/
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/kinds/postgres-writer/kind.ts';
 import { type Table, tableText } from '../../../../src/kinds/postgres-writer/statements.ts';
 import type { Tables } from '../../../../src/kinds/postgres-writer/tables.ts';
-import { type BareReconciler, reconcilerOf } from '../../../../src/runtime/controller/define-controller.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
-import {
-  type Applier,
-  type Client,
-  findCondition,
-  type Logger,
-  type ReadonlyStore,
-} from '../../../../src/runtime/index.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const key = { namespace: 'default', name: 'ada' };

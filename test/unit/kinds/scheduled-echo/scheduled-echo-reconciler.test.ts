@@ -1,11 +1,11 @@
+import type { Condition, Result } from '@echoperator/runtime';
+import { CronJob, Pod } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import type { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { scheduledEchoController } from '../../../../src/kinds/scheduled-echo/controller.ts';
 import { newCronJobName } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
-import type { Store } from '../../../../src/runtime/cache/store.ts';
-import type { Condition, Result } from '../../../../src/runtime/index.ts';
-import { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { BareWorld } from '../../environment/defined-world.ts';
 import type { ReconcilerWorld, Report } from '../../environment/reconciler-world.ts';

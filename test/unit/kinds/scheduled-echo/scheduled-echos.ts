@@ -1,8 +1,8 @@
+import type { ObjectMeta } from '@echoperator/runtime/client';
+import { CronJob } from '@echoperator/runtime/kinds';
+import { childManifest } from '../../../../packages/runtime/src/controller/owned-children.ts';
 import { cronJobOf, newCronJobName } from '../../../../src/kinds/scheduled-echo/cron-job.ts';
 import { ScheduledEcho } from '../../../../src/kinds/scheduled-echo/kind.ts';
-import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
-import { childManifest } from '../../../../src/runtime/controller/owned-children.ts';
-import { CronJob } from '../../../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';

@@ -1,10 +1,10 @@
+import { controllerReference } from '@echoperator/runtime';
+import type { Job, PersistentVolumeClaim } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { keepReadFields } from '../../../../src/kinds/book-store/claims.ts';
 import { BookStore } from '../../../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
 import { keepChildrenOf } from '../../../../src/kinds/shared/cached-fields.ts';
-import { controllerReference } from '../../../../src/runtime/index.ts';
-import type { Job, PersistentVolumeClaim } from '../../../../src/runtime/kinds/index.ts';
 
 const many = Array.from({ length: 10_000 }, (_, each) => `x-${each}`);
 const metadata = {

@@ -1,3 +1,5 @@
+import type { Client, KubeObject, Manager, Reconcile } from '@echoperator/runtime';
+import type { EventNotice } from '@echoperator/runtime/controller';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer } from '../../../../src/kinds/book-store/kind.ts';
 import { PodSet } from '../../../../src/kinds/pod-set/kind.ts';
@@ -6,8 +8,6 @@ import {
   disabledMessage,
   OverwrittenReports,
 } from '../../../../src/kinds/shared/disabled-controller.ts';
-import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
-import type { Client, KubeObject, Manager, Reconcile } from '../../../../src/runtime/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 
 describe('the message of an object whose controller is disabled', () => {

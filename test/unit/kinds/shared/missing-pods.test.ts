@@ -1,7 +1,7 @@
+import { GateClosedError } from '@echoperator/runtime/client';
+import { Job } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type MissingPodsMemory, whyNoPod } from '../../../../src/kinds/shared/missing-pods.ts';
-import { GateClosedError } from '../../../../src/runtime/client/index.ts';
-import { Job } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld } from '../../environment/reconciler-world.ts';
 
 const path = '/apis/events.k8s.io/v1/namespaces/team/events';

@@ -1,3 +1,4 @@
+import type { Pod } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import {
   affectsPodProblem,
@@ -8,7 +9,6 @@ import {
   problemAmong,
   untilOverdueMs,
 } from '../../../../src/kinds/shared/pods.ts';
-import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 
 type Status = NonNullable<Pod['status']>;
 type Container = NonNullable<Status['containerStatuses']>[number];

@@ -1,13 +1,13 @@
 import { Code } from '@connectrpc/connect';
+import { cutText } from '@echoperator/runtime/client';
 import { expect, test } from '@jest/globals';
-import { asConnectError } from '../../../src/petstore/connect-error.ts';
+import { asConnectError } from '../../../../packages/petstore/src/server/connect-error.ts';
 import {
   InvalidRequestError,
   RequestIdTakenError,
   TooBusyError,
   UnknownPetError,
-} from '../../../src/petstore/errors.ts';
-import { cutText } from '../../../src/runtime/client/index.ts';
+} from '../../../../packages/petstore/src/server/errors.ts';
 
 /** As node:sqlite throws it, with an extended result code. */
 const sqlite = (errcode: number) => Object.assign(new Error('no'), { code: 'ERR_SQLITE_ERROR', errcode });

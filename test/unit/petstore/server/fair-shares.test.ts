@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { FairShares } from '../../../src/petstore/fair-shares.ts';
+import { FairShares } from '../../../../packages/petstore/src/server/fair-shares.ts';
 
 /** Takes shares of ten, and notes those that were revoked. */
 class Clients {

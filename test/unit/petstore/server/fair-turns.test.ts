@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { FairTurns } from '../../../src/petstore/fair-turns.ts';
+import { FairTurns } from '../../../../packages/petstore/src/server/fair-turns.ts';
 
 const immediate = () => new Promise<void>((resolve) => setImmediate(resolve));
 

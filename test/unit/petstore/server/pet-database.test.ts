@@ -2,11 +2,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { PetType } from '@echoperator/petstore/wire';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { DatabaseError } from '../../../src/petstore/database.ts';
-import { RequestIdTakenError, UnknownPetError } from '../../../src/petstore/errors.ts';
-import { PetDatabase } from '../../../src/petstore/pet-database.ts';
-import { PetType } from '../../../src/petstore-wire/index.ts';
+import { DatabaseError } from '../../../../packages/petstore/src/server/database.ts';
+import { RequestIdTakenError, UnknownPetError } from '../../../../packages/petstore/src/server/errors.ts';
+import { PetDatabase } from '../../../../packages/petstore/src/server/pet-database.ts';
 
 let folder: string;
 let path: string;

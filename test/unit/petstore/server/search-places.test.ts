@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { TooBusyError } from '../../../src/petstore/errors.ts';
-import { type SearchClient, SearchPlaces } from '../../../src/petstore/search-places.ts';
+import { TooBusyError } from '../../../../packages/petstore/src/server/errors.ts';
+import { type SearchClient, SearchPlaces } from '../../../../packages/petstore/src/server/search-places.ts';
 
 /** Begins searches, and notes those that were cancelled. */
 class Searches {

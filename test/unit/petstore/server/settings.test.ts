@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { readSettings, SettingsError } from '../../../src/petstore/settings.ts';
+import { readSettings, SettingsError } from '../../../../packages/petstore/src/server/settings.ts';
 
 describe("the pet store's settings", () => {
   test('have defaults', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { dayFromText, dayText, isCalendarDay, nextDay } from '../../../src/petstore-wire/calendar-day.ts';
-import fc from '../../../testkit/seeded-fast-check.ts';
+import { dayFromText, dayText, isCalendarDay, nextDay } from '../../../../packages/petstore/src/wire/calendar-day.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 describe('a calendar day', () => {
   test.each([

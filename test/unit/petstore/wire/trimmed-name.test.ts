@@ -1,5 +1,5 @@
+import { trimmedName } from '@echoperator/petstore/wire';
 import { expect, test } from '@jest/globals';
-import { trimmedName } from '../../../src/petstore-wire/index.ts';
 
 test.each([
   ['Thor', 'Thor'],

@@ -1,10 +1,10 @@
+import { Applier, controllerReference, type Manifest } from '@echoperator/runtime';
+import type { ObjectMeta } from '@echoperator/runtime/client';
+import { NetworkPolicy } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Applier } from '../../../../src/runtime/apply/index.ts';
-import { Store } from '../../../../src/runtime/cache/store.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { controllerReference, type Manifest, type ObjectMeta } from '../../../../src/runtime/kind/index.ts';
-import { NetworkPolicy } from '../../../../src/runtime/kinds/index.ts';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 

@@ -1,10 +1,10 @@
+import { builtInKind, defineKind, type Kind } from '@echoperator/runtime';
+import { Deployment, Role, Secret, Service } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import Type from 'typebox';
-import { differencesOf, fieldSchema } from '../../../../src/runtime/apply/difference.ts';
-import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
-import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
-import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
-import { Deployment, Role, Secret, Service } from '../../../../src/runtime/kinds/index.ts';
+import { differencesOf, fieldSchema } from '../../../../packages/runtime/src/apply/difference.ts';
+import { schemaOf } from '../../../../packages/runtime/src/apply/kind-schema.ts';
+import type { Schema, Struct } from '../../../../packages/runtime/src/apply/schema.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Widget } from '../../../../testkit/widgets.ts';
 

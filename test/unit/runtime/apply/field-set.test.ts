@@ -1,7 +1,7 @@
+import { Deployment } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
-import { fieldSetHash } from '../../../../src/runtime/apply/field-set.ts';
-import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
-import { Deployment } from '../../../../src/runtime/kinds/index.ts';
+import { fieldSetHash } from '../../../../packages/runtime/src/apply/field-set.ts';
+import { schemaOf } from '../../../../packages/runtime/src/apply/kind-schema.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const hash = (spec: object): string => fieldSetHash({ spec: { template: { spec } } }, schemaOf(Deployment));

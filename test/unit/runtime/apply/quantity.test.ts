@@ -1,6 +1,6 @@
+import { compareQuantities } from '@echoperator/runtime/controller';
 import { describe, expect, test } from '@jest/globals';
-import { equalQuantities } from '../../../../src/runtime/apply/quantity.ts';
-import { compareQuantities } from '../../../../src/runtime/controller/index.ts';
+import { equalQuantities } from '../../../../packages/runtime/src/apply/quantity.ts';
 
 describe('compareQuantities', () => {
   test.each([

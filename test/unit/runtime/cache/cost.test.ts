@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { Store } from '../../../../src/runtime/cache/store.ts';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const work: Readonly<Record<string, (store: Store<Widget>) => unknown>> = {

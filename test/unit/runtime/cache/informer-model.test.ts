@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, test } from '@jest/globals';
-import { type Delta, Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
+import { keyOf, keyString } from '@echoperator/runtime';
+import { type Delta, Informer, type InformerOptions } from '@echoperator/runtime/cache';
 import {
   ApiError,
   type Client,
@@ -8,8 +8,8 @@ import {
   type ListOptions,
   type WatchEvent,
   type WatchOptions,
-} from '../../../../src/runtime/client/index.ts';
-import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
+} from '@echoperator/runtime/client';
+import { expect, test } from '@jest/globals';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';

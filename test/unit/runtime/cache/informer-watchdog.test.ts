@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Informer, type TrackedRequest } from '@echoperator/runtime/cache';
+import type { Client, WatchEvent, WatchOptions } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { Informer, type TrackedRequest } from '../../../../src/runtime/cache/index.ts';
-import type { Client, WatchEvent, WatchOptions } from '../../../../src/runtime/client/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 

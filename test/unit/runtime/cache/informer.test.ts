@@ -1,7 +1,7 @@
+import { Informer, type InformerOptions } from '@echoperator/runtime/cache';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';

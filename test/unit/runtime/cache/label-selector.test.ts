@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { parseFieldSelector, parseLabelSelector } from '../../../../src/runtime/cache/label-selector.ts';
+import { parseFieldSelector, parseLabelSelector } from '../../../../packages/runtime/src/cache/label-selector.ts';
 
 const labels: Readonly<Record<string, string>> = { app: 'web', 'example.com/tier': 'front', empty: '' };
 const read = (key: string): string | undefined => labels[key];

@@ -1,9 +1,9 @@
+import type { Delta } from '@echoperator/runtime/cache';
+import type { WatchEvent } from '@echoperator/runtime/client';
 import { expect, test } from '@jest/globals';
-import type { Delta } from '../../../../src/runtime/cache/index.ts';
-import { Overlay, type RequestSnapshot } from '../../../../src/runtime/cache/overlay.ts';
-import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
-import { Store } from '../../../../src/runtime/cache/store.ts';
-import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
+import { Overlay, type RequestSnapshot } from '../../../../packages/runtime/src/cache/overlay.ts';
+import { compareResourceVersions } from '../../../../packages/runtime/src/cache/resource-version.ts';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 

@@ -1,9 +1,9 @@
+import type { ReflectorOptions } from '@echoperator/runtime/cache';
+import type { Selection } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
-import { Reflector } from '../../../../src/runtime/cache/reflector.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import type { Selection } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { Reflector } from '../../../../packages/runtime/src/cache/reflector.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
+import { compareResourceVersions } from '../../../../packages/runtime/src/cache/resource-version.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 test.each([

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from '@jest/globals';
-import { share } from '../../../../src/runtime/cache/sharing.ts';
+import { share } from '../../../../packages/runtime/src/cache/sharing.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const metadata = { name: 'a-name', uid: 'a-uid' };

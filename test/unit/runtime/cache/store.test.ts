@@ -1,7 +1,7 @@
+import { keyOf, keyString } from '@echoperator/runtime';
+import type { Delta } from '@echoperator/runtime/cache';
 import { describe, expect, test } from '@jest/globals';
-import type { Delta } from '../../../../src/runtime/cache/index.ts';
-import { Store } from '../../../../src/runtime/cache/store.ts';
-import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 

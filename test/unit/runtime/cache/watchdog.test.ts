@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import type { WatchReplacement } from '../../../../src/runtime/cache/reflector.ts';
-import { Watchdog } from '../../../../src/runtime/cache/watchdog.ts';
+import type { WatchReplacement } from '../../../../packages/runtime/src/cache/reflector.ts';
+import { Watchdog } from '../../../../packages/runtime/src/cache/watchdog.ts';
 
 let nowMs: number;
 let waitingSinceMs: number | undefined;

@@ -1,5 +1,3 @@
-import { describe, expect, test } from '@jest/globals';
-import { pino } from 'pino';
 import {
   ApiError,
   isAlreadyExists,
@@ -15,7 +13,9 @@ import {
   isTooManyRequests,
   isUidMismatch,
   isUnauthorized,
-} from '../../../../src/runtime/client/index.ts';
+} from '@echoperator/runtime/client';
+import { describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
 
 const error = (code: number, reason?: string, details?: object): ApiError =>
   new ApiError('GET /x', code, { ...(reason !== undefined && { reason }), ...(details && { details }) });

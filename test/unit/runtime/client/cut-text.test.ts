@@ -1,5 +1,5 @@
+import { cutErrorTexts, cutText, quoteText } from '@echoperator/runtime/client';
 import { expect, test } from '@jest/globals';
-import { cutErrorTexts, cutText, quoteText } from '../../../../src/runtime/client/index.ts';
 
 test('a text of up to 4,096 characters stays as it is', () => {
   const text = 'x'.repeat(4096);

@@ -1,7 +1,7 @@
+import type { Gate } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import type { Gate } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

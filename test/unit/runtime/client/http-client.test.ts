@@ -1,14 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import {
   isExpired,
   isNotFound,
   type Patch,
   type SubresourceOptions,
   type WatchEvent,
-} from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { Deployment } from '../../../../src/runtime/kinds/index.ts';
+} from '@echoperator/runtime/client';
+import { Deployment } from '@echoperator/runtime/kinds';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';

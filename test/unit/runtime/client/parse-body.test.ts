@@ -1,7 +1,8 @@
+import type { KubeObject } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { maxNesting, parseBody } from '../../../../src/runtime/client/parse-body.ts';
-import { isReadable, type KubeObject, unreadableMembersOf } from '../../../../src/runtime/kind/index.ts';
+import { maxNesting, parseBody } from '../../../../packages/runtime/src/client/parse-body.ts';
+import { isReadable, unreadableMembersOf } from '../../../../packages/runtime/src/kind/unreadable-object.ts';
 
 const nested = (levels: number): string => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 const metadata = '"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"1"';

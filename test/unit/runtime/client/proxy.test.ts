@@ -1,10 +1,10 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server } from 'node:http';
 import { createServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type Connection, ConnectionError } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Connection, ConnectionError } from '../../../../src/runtime/client/index.ts';
-import { parseProxy, proxyFromEnvironment } from '../../../../src/runtime/client/proxy.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { parseProxy, proxyFromEnvironment } from '../../../../packages/runtime/src/client/proxy.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 describe('the proxy of the environment', () => {

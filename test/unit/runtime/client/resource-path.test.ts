@@ -1,7 +1,7 @@
+import type { Kind, ObjectKey } from '@echoperator/runtime';
+import { Pod } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
-import { collectionPath, objectPath } from '../../../../src/runtime/client/resource-path.ts';
-import type { Kind, ObjectKey } from '../../../../src/runtime/kind/index.ts';
-import { Pod } from '../../../../src/runtime/kinds/index.ts';
+import { collectionPath, objectPath } from '../../../../packages/runtime/src/client/resource-path.ts';
 import { Planet, Widget } from '../../../../testkit/widgets.ts';
 
 describe('paths', () => {

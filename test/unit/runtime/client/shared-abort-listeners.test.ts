@@ -1,6 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from '@jest/globals';
-import { type Cancellable, SharedAbortListeners } from '../../../../src/runtime/client/shared-abort-listeners.ts';
+import {
+  type Cancellable,
+  SharedAbortListeners,
+} from '../../../../packages/runtime/src/client/shared-abort-listeners.ts';
 
 const abortListeners = new SharedAbortListeners();
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;

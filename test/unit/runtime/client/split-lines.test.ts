@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { splitLines } from '../../../../src/runtime/client/split-lines.ts';
+import { splitLines } from '../../../../packages/runtime/src/client/split-lines.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 async function* chunksOf(...chunks: readonly (string | Buffer)[]): AsyncGenerator<Buffer> {

@@ -1,9 +1,9 @@
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { TlsOptions } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import type { TlsOptions } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 let server: ReturnType<typeof createServer>;

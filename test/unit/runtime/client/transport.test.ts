@@ -1,12 +1,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { ApiError, GateClosedError, NoResponseError, type RequestObserver } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  ApiError,
-  GateClosedError,
-  NoResponseError,
-  type RequestObserver,
-} from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

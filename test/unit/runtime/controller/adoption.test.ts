@@ -1,9 +1,9 @@
+import { controllerReference } from '@echoperator/runtime';
+import { isConflict, type ObjectMeta, type OwnerReference } from '@echoperator/runtime/client';
+import { adoptAndRelease } from '@echoperator/runtime/controller';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { isConflict } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { adoptAndRelease } from '../../../../src/runtime/controller/index.ts';
-import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

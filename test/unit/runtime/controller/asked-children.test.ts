@@ -1,6 +1,6 @@
+import { keyOf } from '@echoperator/runtime';
 import { beforeEach, expect, test } from '@jest/globals';
-import { AskedChildren } from '../../../../src/runtime/controller/asked-children.ts';
-import { keyOf } from '../../../../src/runtime/index.ts';
+import { AskedChildren } from '../../../../packages/runtime/src/controller/asked-children.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 
 const owner = stored('a', '1');

@@ -1,5 +1,5 @@
+import { childName, dotlessChildName } from '@echoperator/runtime/controller';
 import { describe, expect, test } from '@jest/globals';
-import { childName, dotlessChildName } from '../../../../src/runtime/controller/index.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const dnsName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

@@ -1,9 +1,9 @@
+import { controllerReference, deleteIfPresent } from '@echoperator/runtime';
+import type { OwnerReference } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { belongsToPredecessor } from '../../../../src/runtime/controller/children.ts';
-import { deleteIfPresent } from '../../../../src/runtime/index.ts';
-import { controllerReference, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
+import { belongsToPredecessor } from '../../../../packages/runtime/src/controller/children.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

@@ -1,18 +1,19 @@
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Delta } from '../../../../src/runtime/cache/index.ts';
-import { ApiError } from '../../../../src/runtime/client/index.ts';
-import type { ControllerOptions } from '../../../../src/runtime/controller/index.ts';
 import {
   done,
+  keyString,
+  type ObjectKey,
   type ReconcileContext,
   type Result,
   requeueAfter,
   retry,
   TerminalError,
   watches,
-} from '../../../../src/runtime/index.ts';
-import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
-import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
+} from '@echoperator/runtime';
+import type { Delta } from '@echoperator/runtime/cache';
+import { ApiError } from '@echoperator/runtime/client';
+import type { ControllerOptions } from '@echoperator/runtime/controller';
+import { LeadershipLostError } from '@echoperator/runtime/leader-election';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

@@ -1,8 +1,8 @@
+import { keyOf } from '@echoperator/runtime';
+import { ConfigMap, CronJob, Job, Node, Pod, Service } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { child } from '../../../../src/runtime/controller/context.ts';
-import { defineController } from '../../../../src/runtime/controller/define-controller.ts';
-import { keyOf } from '../../../../src/runtime/index.ts';
-import { ConfigMap, CronJob, Job, Node, Pod, Service } from '../../../../src/runtime/kinds/index.ts';
+import { child } from '../../../../packages/runtime/src/controller/context.ts';
+import { defineController } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { Gadget } from '../../environment/gadgets.ts';
 
 const reasons = { Made: { ready: 'True', event: 'Normal', meaning: 'All is there.' } } as const;

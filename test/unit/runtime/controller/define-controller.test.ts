@@ -1,7 +1,7 @@
+import { type Condition, cleanedUp, controllerReference, keyOf } from '@echoperator/runtime';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { child } from '../../../../src/runtime/controller/context.ts';
-import { defineController } from '../../../../src/runtime/controller/define-controller.ts';
-import { type Condition, cleanedUp, controllerReference, keyOf } from '../../../../src/runtime/index.ts';
+import { child } from '../../../../packages/runtime/src/controller/context.ts';
+import { defineController } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored } from '../../../../testkit/widgets.ts';
 import { DefinedWorld } from '../../environment/defined-world.ts';

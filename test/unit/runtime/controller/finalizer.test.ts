@@ -1,10 +1,10 @@
+import { cleanedUp, done, finalizer, type Result, requeueAfter, retry } from '@echoperator/runtime';
+import type { ObjectMeta } from '@echoperator/runtime/client';
+import { isConflict } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { isConflict } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { removeFinalizer } from '../../../../src/runtime/controller/finalizer.ts';
-import { cleanedUp, done, finalizer, type Result, requeueAfter, retry } from '../../../../src/runtime/index.ts';
-import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
+import { removeFinalizer } from '../../../../packages/runtime/src/controller/finalizer.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

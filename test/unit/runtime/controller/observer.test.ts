@@ -1,13 +1,6 @@
+import { Applier, controllerReference, done, owns, type Reconcile, requeueAfter } from '@echoperator/runtime';
+import { type ExplainedReconcile, FlightRecorder } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import {
-  Applier,
-  controllerReference,
-  done,
-  owns,
-  type Reconcile,
-  requeueAfter,
-} from '../../../../src/runtime/index.ts';
-import { type ExplainedReconcile, FlightRecorder } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

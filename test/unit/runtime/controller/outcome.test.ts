@@ -1,11 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { ApiError, GateClosedError } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { desiredStatus } from '../../../../src/runtime/controller/index.ts';
 import {
+  builtInKind,
+  type Condition,
   defineReasons,
   done,
+  type ObjectOf,
   type Outcome,
   OutcomeReporter,
   type ReasonOf,
@@ -13,15 +11,14 @@ import {
   requeueAfter,
   retry,
   TerminalError,
-} from '../../../../src/runtime/index.ts';
-import {
-  builtInKind,
-  type Condition,
-  makeUnreadable,
-  type ObjectOf,
-  UnreadableObjectError,
-} from '../../../../src/runtime/kind/index.ts';
-import type { EventNotice } from '../../../../src/runtime/observability/event-recorder.ts';
+} from '@echoperator/runtime';
+import { ApiError, GateClosedError } from '@echoperator/runtime/client';
+import { desiredStatus } from '@echoperator/runtime/controller';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
+import { makeUnreadable, UnreadableObjectError } from '../../../../packages/runtime/src/kind/unreadable-object.ts';
+import type { EventNotice } from '../../../../packages/runtime/src/observability/event-recorder.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';

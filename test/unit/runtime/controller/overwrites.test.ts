@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from '@jest/globals';
-import { Overwrites } from '../../../../src/runtime/controller/overwrites.ts';
+import { Overwrites } from '../../../../packages/runtime/src/controller/overwrites.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const minuteMs = 60_000;

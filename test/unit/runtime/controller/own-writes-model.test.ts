@@ -1,10 +1,6 @@
 import { setTimeout as delay, setImmediate as tick } from 'node:timers/promises';
-import { expect, test } from '@jest/globals';
-import { Registry } from 'prom-client';
-import { type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
-import type { AnyInformer } from '../../../../src/runtime/cache/informer.ts';
-import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
-import { getIfPresent } from '../../../../src/runtime/client/get-if-present.ts';
+import { done, type Kind, type KubeObject, keyOf, type ObjectKey } from '@echoperator/runtime';
+import { type Delta, Informer } from '@echoperator/runtime/cache';
 import {
   ApiError,
   type Client,
@@ -15,13 +11,16 @@ import {
   type RequestScope,
   type WatchEvent,
   type WatchOptions,
-} from '../../../../src/runtime/client/index.ts';
-import { Controller } from '../../../../src/runtime/controller/controller.ts';
-import type { InformerSource } from '../../../../src/runtime/controller/index.ts';
-import { watches } from '../../../../src/runtime/controller/watch.ts';
-import { done } from '../../../../src/runtime/index.ts';
-import { type Kind, type KubeObject, keyOf, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
-import { Metrics } from '../../../../src/runtime/observability/metrics.ts';
+} from '@echoperator/runtime/client';
+import type { InformerSource } from '@echoperator/runtime/controller';
+import { expect, test } from '@jest/globals';
+import { Registry } from 'prom-client';
+import type { AnyInformer } from '../../../../packages/runtime/src/cache/informer.ts';
+import { compareResourceVersions } from '../../../../packages/runtime/src/cache/resource-version.ts';
+import { getIfPresent } from '../../../../packages/runtime/src/client/get-if-present.ts';
+import { Controller } from '../../../../packages/runtime/src/controller/controller.ts';
+import { watches } from '../../../../packages/runtime/src/controller/watch.ts';
+import { Metrics } from '../../../../packages/runtime/src/observability/metrics.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';

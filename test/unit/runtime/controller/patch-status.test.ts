@@ -1,8 +1,7 @@
+import { builtInKind, type ObjectOf, patchStatus } from '@echoperator/runtime';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { patchStatus } from '../../../../src/runtime/index.ts';
-import { builtInKind, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

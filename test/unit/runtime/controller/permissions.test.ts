@@ -1,7 +1,7 @@
+import { cleanedUp, customResourceDefinitions, permissions } from '@echoperator/runtime';
+import { ConfigMap, Job, Node, Pod, Secret, Service } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { defineController } from '../../../../src/runtime/controller/define-controller.ts';
-import { cleanedUp, customResourceDefinitions, permissions } from '../../../../src/runtime/index.ts';
-import { ConfigMap, Job, Node, Pod, Secret, Service } from '../../../../src/runtime/kinds/index.ts';
+import { defineController } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { Gadget } from '../../environment/gadgets.ts';
 
 const reasons = { Made: { ready: 'True', event: 'Normal', meaning: 'All is there.' } } as const;

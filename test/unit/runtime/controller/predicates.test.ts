@@ -1,5 +1,7 @@
+import type { Condition, KubeObject, Predicate } from '@echoperator/runtime';
+import type { Delta } from '@echoperator/runtime/cache';
+import type { ObjectMeta } from '@echoperator/runtime/client';
 import { describe, expect, test } from '@jest/globals';
-import type { Delta } from '../../../../src/runtime/cache/index.ts';
 import {
   and,
   annotationsChanged,
@@ -9,9 +11,7 @@ import {
   labelsChanged,
   not,
   or,
-} from '../../../../src/runtime/controller/predicates.ts';
-import type { Predicate } from '../../../../src/runtime/index.ts';
-import type { Condition, KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+} from '../../../../packages/runtime/src/controller/predicates.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);

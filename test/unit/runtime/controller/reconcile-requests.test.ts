@@ -1,9 +1,8 @@
+import { Applier, controllerReference, done, type KubeObject, keyOf, watches } from '@echoperator/runtime';
+import type { InformerOptions } from '@echoperator/runtime/cache';
+import type { Client } from '@echoperator/runtime/client';
+import { Namespace } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { InformerOptions } from '../../../../src/runtime/cache/index.ts';
-import type { Client } from '../../../../src/runtime/client/index.ts';
-import { Applier, controllerReference, done, type KubeObject, watches } from '../../../../src/runtime/index.ts';
-import { keyOf } from '../../../../src/runtime/kind/index.ts';
-import { Namespace } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

@@ -1,6 +1,6 @@
+import type { ClientRequest } from '@echoperator/runtime/client';
 import { describe, expect, test } from '@jest/globals';
-import type { ClientRequest } from '../../../../src/runtime/client/index.ts';
-import { isOnlySent } from '../../../../src/runtime/controller/sent-fields.ts';
+import { isOnlySent } from '../../../../packages/runtime/src/controller/sent-fields.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 
 const request = (body: object, subresource?: 'status'): ClientRequest => ({

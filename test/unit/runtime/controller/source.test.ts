@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { ObjectKey } from '@echoperator/runtime';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { type KeySource, runSource } from '../../../../src/runtime/controller/source.ts';
-import type { ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { type KeySource, runSource } from '../../../../packages/runtime/src/controller/source.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 

@@ -1,11 +1,11 @@
+import { controllerReference, type Kind, keyString, owns, type Predicate, watches } from '@echoperator/runtime';
+import { type Delta, Informer } from '@echoperator/runtime/cache';
+import type { OwnerReference } from '@echoperator/runtime/client';
+import type { Watch } from '@echoperator/runtime/controller';
+import { Deployment, Pod } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Delta, Informer } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
-import type { Watch } from '../../../../src/runtime/controller/index.ts';
-import { owns, type Predicate, watches } from '../../../../src/runtime/index.ts';
-import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
-import { Deployment, Pod } from '../../../../src/runtime/kinds/index.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, stored, Widget } from '../../../../testkit/widgets.ts';

@@ -1,5 +1,6 @@
+import { type Condition, findCondition } from '@echoperator/runtime';
+import { setCondition } from '@echoperator/runtime/controller';
 import { describe, expect, test } from '@jest/globals';
-import { type Condition, findCondition, setCondition } from '../../../../src/runtime/kind/index.ts';
 
 const earlier = '2026-01-01T00:00:00Z';
 const now = new Date('2026-02-03T04:05:06.789Z');

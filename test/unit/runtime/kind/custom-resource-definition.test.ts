@@ -1,11 +1,7 @@
+import { type CustomKind, customResourceDefinition, defineKind } from '@echoperator/runtime';
 import { expect, test } from '@jest/globals';
 import Type from 'typebox';
-import {
-  type CustomKind,
-  customResourceDefinition,
-  defineKind,
-  NotStructuralError,
-} from '../../../../src/runtime/kind/index.ts';
+import { NotStructuralError } from '../../../../packages/runtime/src/kind/structural-schema.ts';
 
 const definition = {
   group: 'test.example',

@@ -1,17 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import Type from 'typebox';
-import type { Client } from '../../../../src/runtime/client/index.ts';
-import { type Context, child } from '../../../../src/runtime/controller/context.ts';
 import {
   type Condition,
-  type CustomObject,
   customResourceDefinition,
   defineKind,
   type Manifest,
-  missingField,
   type ObjectOf,
-  specProblem,
-} from '../../../../src/runtime/kind/index.ts';
+} from '@echoperator/runtime';
+import type { Client } from '@echoperator/runtime/client';
+import { type CustomObject, missingField } from '@echoperator/runtime/controller';
+import { describe, expect, test } from '@jest/globals';
+import Type from 'typebox';
+import { type Context, child } from '../../../../packages/runtime/src/controller/context.ts';
+import { specProblem } from '../../../../packages/runtime/src/kind/define-kind.ts';
 
 const Pet = defineKind({
   group: 'test.example',

@@ -1,17 +1,9 @@
+import { builtInKind, controllerOf, controllerReference, isControlledBy, keyOf, keyString } from '@echoperator/runtime';
+import { type BuiltIn, resourceName } from '@echoperator/runtime/client';
+import { Pod } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
-import {
-  apiVersionOf,
-  type BuiltIn,
-  builtInKind,
-  controllerOf,
-  controllerReference,
-  isControlledBy,
-  keyOf,
-  keyString,
-  resourceName,
-} from '../../../../src/runtime/kind/index.ts';
-import { Pod } from '../../../../src/runtime/kinds/index.ts';
+import { apiVersionOf } from '../../../../packages/runtime/src/kind/kind.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 
 test('apiVersion and resource name omit the core group', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { statusPatch } from '../../../../src/runtime/kind/index.ts';
+import { statusPatch } from '../../../../packages/runtime/src/kind/status-patch.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 interface Status {

@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import Type from 'typebox';
-import { type Json, NotStructuralError, structuralSchema } from '../../../../src/runtime/kind/structural-schema.ts';
+import {
+  type Json,
+  NotStructuralError,
+  structuralSchema,
+} from '../../../../packages/runtime/src/kind/structural-schema.ts';
 
 /** As `customResourceDefinition` hands a schema over: without what TypeBox keeps for the type system. */
 const structural = (schema: object): unknown => structuralSchema(JSON.parse(JSON.stringify(schema)) as Json, 'spec');

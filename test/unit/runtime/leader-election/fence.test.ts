@@ -1,7 +1,7 @@
+import { LeadershipLostError, NotLeadingError } from '@echoperator/runtime/leader-election';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
-import { LeadershipLostError, NotLeadingError } from '../../../../src/runtime/leader-election/index.ts';
-import { currentInstant } from '../../../../src/runtime/leader-election/instant.ts';
+import { Fence } from '../../../../packages/runtime/src/leader-election/fence.ts';
+import { currentInstant } from '../../../../packages/runtime/src/leader-election/instant.ts';
 
 const renewDeadlineMs = 10_000;
 let fence: Fence;

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
+import type { KubeObject } from '@echoperator/runtime';
+import type { Lease } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
-import type { Lease } from '../../../../src/runtime/kinds/index.ts';
-import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
-import { LeaseKeeper } from '../../../../src/runtime/leader-election/lease-keeper.ts';
+import { Fence } from '../../../../packages/runtime/src/leader-election/fence.ts';
+import { LeaseKeeper } from '../../../../packages/runtime/src/leader-election/lease-keeper.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';

@@ -1,12 +1,12 @@
+import type { Lease } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
-import type { Lease } from '../../../../src/runtime/kinds/index.ts';
 import {
   buildClaimedLease,
   buildNewLease,
   buildReleasedLease,
   holderOf,
   isSameClaim,
-} from '../../../../src/runtime/leader-election/lease.ts';
+} from '../../../../packages/runtime/src/leader-election/lease.ts';
 
 /** As the API server stores it, with a label and managedFields of other clients. */
 const lease = (spec: Lease['spec'], annotations: Readonly<Record<string, string>> = {}): Lease => ({

@@ -1,7 +1,7 @@
+import type { Lease } from '@echoperator/runtime/kinds';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import type { Lease } from '../../../../src/runtime/kinds/index.ts';
-import { buildClaimedLease, buildReleasedLease } from '../../../../src/runtime/leader-election/lease.ts';
-import { ObservedLease } from '../../../../src/runtime/leader-election/observed-lease.ts';
+import { buildClaimedLease, buildReleasedLease } from '../../../../packages/runtime/src/leader-election/lease.ts';
+import { ObservedLease } from '../../../../packages/runtime/src/leader-election/observed-lease.ts';
 
 const never = Number.POSITIVE_INFINITY;
 const descriptionAnnotation = 'example.com/holder';

@@ -1,10 +1,10 @@
+import { ApiError, type Client, type ListOptions } from '@echoperator/runtime/client';
+import type { Lease } from '@echoperator/runtime/kinds';
+import type { OperatorScope } from '@echoperator/runtime/leader-election';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { ApiError, type Client, type ListOptions } from '../../../../src/runtime/client/index.ts';
-import type { Lease } from '../../../../src/runtime/kinds/index.ts';
-import { ScopeTakenError } from '../../../../src/runtime/leader-election/errors.ts';
-import type { OperatorScope } from '../../../../src/runtime/leader-election/index.ts';
-import { buildNewLease, type LeaseMetadata } from '../../../../src/runtime/leader-election/lease.ts';
-import { ScopeCheck } from '../../../../src/runtime/leader-election/scope-check.ts';
+import { ScopeTakenError } from '../../../../packages/runtime/src/leader-election/errors.ts';
+import { buildNewLease, type LeaseMetadata } from '../../../../packages/runtime/src/leader-election/lease.ts';
+import { ScopeCheck } from '../../../../packages/runtime/src/leader-election/scope-check.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
+import type { KubeObject } from '@echoperator/runtime';
+import type { List, WatchEvent } from '@echoperator/runtime/client';
+import type { Lease } from '@echoperator/runtime/kinds';
 import { afterEach, expect, jest, test } from '@jest/globals';
-import type { List, WatchEvent } from '../../../../src/runtime/client/index.ts';
-import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
-import type { Lease } from '../../../../src/runtime/kinds/index.ts';
-import type { Standby } from '../../../../src/runtime/leader-election/standby.ts';
+import type { Standby } from '../../../../packages/runtime/src/leader-election/standby.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
 
@@ -30,8 +30,8 @@ async function untilNextPauseEnds(): Promise<void> {
   await setImmediate();
 }
 
-jest.unstable_mockModule('../../../../src/runtime/shared/pause.ts', () => ({ pause, nextTurn: setImmediate }));
-const standbyModule = await import('../../../../src/runtime/leader-election/standby.ts');
+jest.unstable_mockModule('../../../../packages/runtime/src/shared/pause.ts', () => ({ pause, nextTurn: setImmediate }));
+const standbyModule = await import('../../../../packages/runtime/src/leader-election/standby.ts');
 
 const standbys: Standby[] = [];
 afterEach(async () => {

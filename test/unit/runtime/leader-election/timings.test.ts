@@ -1,6 +1,6 @@
+import { validateTimings } from '@echoperator/runtime/leader-election';
 import { expect, test } from '@jest/globals';
-import { validateTimings } from '../../../../src/runtime/leader-election/index.ts';
-import { defaultTimings, publishedDurationSeconds } from '../../../../src/runtime/leader-election/timings.ts';
+import { defaultTimings, publishedDurationSeconds } from '../../../../packages/runtime/src/leader-election/timings.ts';
 
 test("the defaults are client-go's, and valid", () => {
   expect(validateTimings(defaultTimings)).toEqual({

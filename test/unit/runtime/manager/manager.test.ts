@@ -1,8 +1,5 @@
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Registry } from 'prom-client';
-import { Overlay } from '../../../../src/runtime/cache/overlay.ts';
 import {
   controllerReference,
   done,
@@ -11,8 +8,11 @@ import {
   type Predicate,
   type Reconcile,
   watches,
-} from '../../../../src/runtime/index.ts';
-import { Metrics } from '../../../../src/runtime/process/index.ts';
+} from '@echoperator/runtime';
+import { Metrics } from '@echoperator/runtime/process';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { Overlay } from '../../../../packages/runtime/src/cache/overlay.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

@@ -1,6 +1,6 @@
+import { done, owns, type Reconcile } from '@echoperator/runtime';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { Overlay } from '../../../../src/runtime/cache/overlay.ts';
-import { done, owns, type Reconcile } from '../../../../src/runtime/index.ts';
+import { Overlay } from '../../../../packages/runtime/src/cache/overlay.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

@@ -1,12 +1,12 @@
+import type { Client } from '@echoperator/runtime/client';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import type { Client } from '../../../../src/runtime/client/index.ts';
-import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { HttpClient } from '../../../../packages/runtime/src/client/http-client.ts';
+import { Transport } from '../../../../packages/runtime/src/client/transport.ts';
 import {
   type EventNotice,
   EventRecorder,
   type EventRecorderOptions,
-} from '../../../../src/runtime/observability/event-recorder.ts';
+} from '../../../../packages/runtime/src/observability/event-recorder.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from '@jest/globals';
-import { EventWriteQueue } from '../../../../src/runtime/observability/event-write-queue.ts';
+import { EventWriteQueue } from '../../../../packages/runtime/src/observability/event-write-queue.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 
 setFlagsFromString('--expose-gc');

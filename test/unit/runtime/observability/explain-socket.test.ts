@@ -3,8 +3,8 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { askForExplanation, type ExplainServer, serveExplanations } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { askForExplanation, type ExplainServer, serveExplanations } from '../../../../src/runtime/process/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 
 const query = { kind: 'echo', namespace: 'default', name: 'hello' };

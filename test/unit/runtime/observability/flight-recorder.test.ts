@@ -1,13 +1,13 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { ObjectKey } from '@echoperator/runtime';
+import { ApiError, type ClientRequest, NoResponseError } from '@echoperator/runtime/client';
+import type { Cause } from '@echoperator/runtime/process';
+import { FlightRecorder, type ObservedController, story } from '@echoperator/runtime/process';
 import { describe, expect, test } from '@jest/globals';
+import { differencesOf } from '../../../../packages/runtime/src/apply/difference.ts';
+import { DeltaCauses } from '../../../../packages/runtime/src/controller/delta-causes.ts';
 import { Echo } from '../../../../src/kinds/echo/kind.ts';
-import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
-import { ApiError, type ClientRequest, NoResponseError } from '../../../../src/runtime/client/index.ts';
-import { DeltaCauses } from '../../../../src/runtime/controller/delta-causes.ts';
-import type { ObjectKey } from '../../../../src/runtime/index.ts';
-import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
-import type { Cause } from '../../../../src/runtime/queue/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 
 type State = ReturnType<ObservedController['stateOf']>;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type HttpServer, serve } from '../../../../src/runtime/observability/http-server.ts';
+import { type HttpServer, serve } from '../../../../packages/runtime/src/observability/http-server.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 
 let listening: HttpServer;

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { Metrics } from '../../../../src/runtime/observability/metrics.ts';
+import { Metrics } from '../../../../packages/runtime/src/observability/metrics.ts';
 
 let registry: Registry;
 let metrics: Metrics;

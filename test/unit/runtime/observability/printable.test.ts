@@ -1,5 +1,5 @@
+import { printable, printableLines, story } from '@echoperator/runtime/process';
 import { expect, test } from '@jest/globals';
-import { printable, printableLines, story } from '../../../../src/runtime/process/index.ts';
 
 test.each([
   ['Thor Odinson, é, 猫, \u{1f431}', 'Thor Odinson, é, 猫, \u{1f431}'],

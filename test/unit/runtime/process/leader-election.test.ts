@@ -1,6 +1,6 @@
+import { done, type Operator } from '@echoperator/runtime';
+import { connectOperator, type LeaderElectionOptions, probeRoutes } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { done, type Operator } from '../../../../src/runtime/index.ts';
-import { connectOperator, type LeaderElectionOptions, probeRoutes } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';

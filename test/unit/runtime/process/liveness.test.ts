@@ -1,11 +1,6 @@
+import { done } from '@echoperator/runtime';
+import { type HealthChecks, Liveness, type LivenessOptions, probeRoutes } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { done } from '../../../../src/runtime/index.ts';
-import {
-  type HealthChecks,
-  Liveness,
-  type LivenessOptions,
-  probeRoutes,
-} from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

@@ -1,5 +1,6 @@
+import type { Priority } from '@echoperator/runtime/controller';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { type Priority, WorkQueue } from '../../../../src/runtime/queue/index.ts';
+import { WorkQueue } from '../../../../packages/runtime/src/queue/work-queue.ts';
 import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const initialBackoffMs = 1;

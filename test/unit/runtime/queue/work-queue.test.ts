@@ -1,5 +1,6 @@
+import type { QueueObserver } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { type QueueObserver, WorkQueue } from '../../../../src/runtime/queue/index.ts';
+import { WorkQueue } from '../../../../packages/runtime/src/queue/work-queue.ts';
 
 let queue: WorkQueue;
 let setTimeoutSpy: jest.SpiedFunction<typeof setTimeout>;

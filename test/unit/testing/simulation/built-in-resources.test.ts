@@ -1,6 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
-import type { Kind } from '../../../../../src/runtime/index.ts';
-import { apiVersionOf } from '../../../../../src/runtime/kind/kind.ts';
+import type { Kind } from '@echoperator/runtime';
 import {
   ConfigMap,
   CoreEvent,
@@ -14,15 +12,17 @@ import {
   Secret,
   Service,
   StatefulSet,
-} from '../../../../../src/runtime/kinds/index.ts';
-import { canonicalQuantity } from '../../../../../src/runtime/testing/simulation/built-in-decoding.ts';
-import { sameValue } from '../../../../../src/runtime/testing/simulation/built-in-refusals.ts';
-import { builtInStrategy } from '../../../../../src/runtime/testing/simulation/built-in-resources.ts';
+} from '@echoperator/runtime/kinds';
+import { describe, expect, test } from '@jest/globals';
+import { apiVersionOf } from '../../../../packages/runtime/src/kind/kind.ts';
+import { canonicalQuantity } from '../../../../packages/testing/src/simulation/built-in-decoding.ts';
+import { sameValue } from '../../../../packages/testing/src/simulation/built-in-refusals.ts';
+import { builtInStrategy } from '../../../../packages/testing/src/simulation/built-in-resources.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
-} from '../../../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../../packages/testing/src/simulation/strategy.ts';
 
 const strategyOf = (kind: Kind) => builtInStrategy(kind)!;
 

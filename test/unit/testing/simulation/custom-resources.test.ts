@@ -1,13 +1,13 @@
+import { customResourceDefinition, type Kind } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
-import { Echo } from '../../../../../src/kinds/echo/kind.ts';
-import { customResourceDefinition, type Kind } from '../../../../../src/runtime/index.ts';
-import type { CustomResourceDefinitionManifest } from '../../../../../src/runtime/testing/api-server.ts';
-import { customStrategy } from '../../../../../src/runtime/testing/simulation/custom-resources.ts';
+import type { CustomResourceDefinitionManifest } from '../../../../packages/testing/src/api-server.ts';
+import { customStrategy } from '../../../../packages/testing/src/simulation/custom-resources.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
-} from '../../../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../../packages/testing/src/simulation/strategy.ts';
+import { Echo } from '../../../../src/kinds/echo/kind.ts';
 
 const kind: Kind = { group: 'example.com', version: 'v1', kind: 'Thing', plural: 'things', scope: 'Namespaced' };
 

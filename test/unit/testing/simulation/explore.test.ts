@@ -1,8 +1,8 @@
+import { ExplorationError, explore, jobController } from '@echoperator/testing/simulation';
 import { describe, expect, test } from '@jest/globals';
-import { kinds } from '../../../../../src/operator.ts';
-import { ExplorationError, explore, jobController } from '../../../../../src/runtime/testing/simulation/index.ts';
-import { scenariosOn } from '../../../../plans/index.ts';
-import { naiveScenario } from '../../../../seeded-bugs/naive-scenario.ts';
+import { kinds } from '../../../../src/operator.ts';
+import { scenariosOn } from '../../../plans/index.ts';
+import { naiveScenario } from '../../../seeded-bugs/naive-scenario.ts';
 
 const scenarioOf = (name: string) => {
   const scenario = scenariosOn({ endPods: async () => {} }).find((each) => each.name === name);

@@ -1,18 +1,18 @@
+import type { Kind } from '@echoperator/runtime';
+import { ConfigMap, Deployment, Service } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
-import { schemaOf } from '../../../../../src/runtime/apply/kind-schema.ts';
-import type { Kind } from '../../../../../src/runtime/index.ts';
-import { ConfigMap, Deployment, Service } from '../../../../../src/runtime/kinds/index.ts';
+import { schemaOf } from '../../../../packages/runtime/src/apply/kind-schema.ts';
 import {
   applyFields,
   customResetFields,
   keepTimesIfUnchanged,
   trackFields,
-} from '../../../../../src/runtime/testing/simulation/field-managers.ts';
+} from '../../../../packages/testing/src/simulation/field-managers.ts';
 import {
   NotSimulatedError,
   RefusedError,
   type StoredObject,
-} from '../../../../../src/runtime/testing/simulation/strategy.ts';
+} from '../../../../packages/testing/src/simulation/strategy.ts';
 
 type Content = Readonly<Record<string, unknown>> & { readonly metadata?: object };
 

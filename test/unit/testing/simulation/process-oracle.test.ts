@@ -1,13 +1,13 @@
+import { done, type KubeObject, owns } from '@echoperator/runtime';
+import { ConfigMap } from '@echoperator/runtime/kinds';
+import type { Scenario } from '@echoperator/testing';
+import { type ExploreOptions, explore } from '@echoperator/testing/simulation';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { Overlay } from '../../../../../src/runtime/cache/overlay.ts';
-import { Store } from '../../../../../src/runtime/cache/store.ts';
-import { ReconcileRequests } from '../../../../../src/runtime/controller/reconcile-requests.ts';
-import { done, type KubeObject, owns } from '../../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../../src/runtime/kinds/index.ts';
-import type { Scenario } from '../../../../../src/runtime/testing/index.ts';
-import { type ExploreOptions, explore } from '../../../../../src/runtime/testing/simulation/index.ts';
-import { Widget } from '../../../../integration/environment/mechanism-scenarios.ts';
-import { simulatedScenario } from '../../../../integration/environment/simulated-scenarios.ts';
+import { Overlay } from '../../../../packages/runtime/src/cache/overlay.ts';
+import { Store } from '../../../../packages/runtime/src/cache/store.ts';
+import { ReconcileRequests } from '../../../../packages/runtime/src/controller/reconcile-requests.ts';
+import { Widget } from '../../../integration/environment/mechanism-scenarios.ts';
+import { simulatedScenario } from '../../../integration/environment/simulated-scenarios.ts';
 
 /** Returns the first line of what a scenario's exploration reports. */
 const reported = async (options: Partial<ExploreOptions> & Pick<ExploreOptions, 'scenario'>): Promise<string> =>

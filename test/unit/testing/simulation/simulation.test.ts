@@ -1,17 +1,17 @@
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { connect } from 'node:net';
-import { describe, expect, test } from '@jest/globals';
-import Type from 'typebox';
-import { defineController, defineKind } from '../../../../../src/runtime/index.ts';
-import { ConfigMap, CustomResourceDefinition, Job, Pod } from '../../../../../src/runtime/kinds/index.ts';
+import { defineController, defineKind } from '@echoperator/runtime';
+import { ConfigMap, CustomResourceDefinition, Job, Pod } from '@echoperator/runtime/kinds';
 import {
   jobController,
   NotSimulatedError,
   type Simulation,
   type SimulationOptions,
   simulate,
-} from '../../../../../src/runtime/testing/simulation/index.ts';
+} from '@echoperator/testing/simulation';
+import { describe, expect, test } from '@jest/globals';
+import Type from 'typebox';
 
 const Greeting = defineKind({
   group: 'example.com',

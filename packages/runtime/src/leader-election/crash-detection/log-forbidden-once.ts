@@ -1,4 +1,4 @@
-import { isForbidden } from '../../client/index.ts';
+import { isForbidden } from '../../client/api-error.ts';
 import type { Logger } from '../../shared/logger.ts';
 
 const podsForbidden = 'not allowed to read pods: the crash of a leader is noticed only when its lease expires';

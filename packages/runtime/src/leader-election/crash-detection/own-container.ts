@@ -1,4 +1,4 @@
-import type { Pod } from '../../kinds/index.ts';
+import type { Pod } from '../../kinds/built-in-kinds.ts';
 import { firstProcessStartedAtMs } from './first-process-start-time.ts';
 import { findContainer, findContainerStatus } from './pod.ts';
 

@@ -1,5 +1,5 @@
-import type { Client } from '../../client/index.ts';
-import type { Pod } from '../../kinds/index.ts';
+import type { Client } from '../../client/client.ts';
+import type { Pod } from '../../kinds/built-in-kinds.ts';
 import type { Logger } from '../../shared/logger.ts';
 import { type ContainerInstance, formatDescription, parseDescription } from './container-instance.ts';
 import type { CrashDetector } from './crash-detector.ts';

@@ -1,4 +1,4 @@
-import type { Pod } from '../../kinds/index.ts';
+import type { Pod } from '../../kinds/built-in-kinds.ts';
 
 export type ContainerSpec = NonNullable<Pod['spec']>['containers'][number];
 export type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];

@@ -1,4 +1,4 @@
-import type { Pod } from '../../kinds/index.ts';
+import type { Pod } from '../../kinds/built-in-kinds.ts';
 import type { ContainerInstance } from './container-instance.ts';
 import { type ContainerStatus, findContainerStatus } from './pod.ts';
 

@@ -1,7 +1,7 @@
 import { Reflector } from '../../cache/reflector.ts';
-import type { Client } from '../../client/index.ts';
-import type { ObjectKey } from '../../kind/index.ts';
-import { Pod } from '../../kinds/index.ts';
+import type { Client } from '../../client/client.ts';
+import type { ObjectKey } from '../../kind/object.ts';
+import { Pod } from '../../kinds/built-in-kinds.ts';
 import type { Logger } from '../../shared/logger.ts';
 
 /** What {@link waitForPod} needs. */

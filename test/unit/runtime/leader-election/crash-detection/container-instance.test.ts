@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import {
   formatDescription,
   parseDescription,
-} from '../../../../../src/runtime/leader-election/crash-detection/container-instance.ts';
+} from '../../../../../packages/runtime/src/leader-election/crash-detection/container-instance.ts';
 
 const container = {
   namespace: 'ops',

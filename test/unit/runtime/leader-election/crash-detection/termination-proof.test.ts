@@ -1,10 +1,10 @@
+import type { Pod } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
-import type { Pod } from '../../../../../src/runtime/kinds/index.ts';
-import type { ContainerInstance } from '../../../../../src/runtime/leader-election/crash-detection/container-instance.ts';
+import type { ContainerInstance } from '../../../../../packages/runtime/src/leader-election/crash-detection/container-instance.ts';
 import {
   provesEarlierTermination,
   provesTermination,
-} from '../../../../../src/runtime/leader-election/crash-detection/termination-proof.ts';
+} from '../../../../../packages/runtime/src/leader-election/crash-detection/termination-proof.ts';
 
 const container: ContainerInstance = {
   namespace: 'ops',

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { entries } from '../../../tools/release/npm-package.ts';
+import { entriesOf, manifestOf, publishedPackages } from '../../tools/release/npm-package.ts';
 
-const runtime = join(import.meta.dirname, '../../../src/runtime');
+const packages = join(import.meta.dirname, '../../packages');
 
 interface Exported {
   readonly name: string;
@@ -11,7 +11,20 @@ interface Exported {
 }
 
 /** The generated kinds have one comment for all, in their index. */
-const { './kinds': _, ...documentedEntries } = entries;
+const undocumented = '@echoperator/runtime/kinds';
+
+/** By what an import says: the file of the entry. */
+const documentedEntries = (
+  await Promise.all(
+    publishedPackages.map(async (name) =>
+      [...entriesOf(await manifestOf(name))].map(
+        ([entry, module]) => [entry, join(packages, name, 'src', `${module}.ts`)] as const,
+      ),
+    ),
+  )
+)
+  .flat()
+  .filter(([entry]) => entry !== undocumented);
 
 /** The names that an index file exports, each with the file that declares it. An index file only has `export … from`. */
 function exportsOf(index: string): readonly Exported[] {
@@ -25,15 +38,9 @@ function exportsOf(index: string): readonly Exported[] {
       .split(',')
       .map((name) => name.trim().replace(/^type /, ''))
       .filter((name) => name !== '')
-      .map((name) => declarationOf(name, file(from))),
+      .map((name) => ({ name, file: file(from) })),
   );
   return [...namespaces, ...named];
-}
-
-/** An entry may export what a part's own index exports. */
-function declarationOf(name: string, file: string): Exported {
-  const nested = file.endsWith('/index.ts') ? exportsOf(file).find((each) => each.name === name) : undefined;
-  return nested ?? { name, file };
 }
 
 function declaredIn(file: string): readonly Exported[] {
@@ -48,14 +55,14 @@ function isDocumented({ name, file }: Exported): boolean {
     `^export (?:abstract |async )*(?:class|const|function\\*?|interface|type) ${name.replaceAll('$', '\\$')}\\b`,
   );
   const at = lines.findIndex((line) => declaration.test(line));
-  if (at === -1) throw new Error(`${relative(runtime, file)} does not declare ${name}`);
+  if (at === -1) throw new Error(`${relative(packages, file)} does not declare ${name}`);
   if (!lines[at - 1]?.endsWith('*/')) return false;
   const opening = lines.slice(0, at).findLast((line) => /^\s*\/\*/.test(line));
   return opening?.startsWith('/**') ?? false;
 }
 
-describe.each(Object.values(documentedEntries))('what src/runtime/%s.ts exports', (module) => {
-  const exported = exportsOf(join(runtime, `${module}.ts`));
+describe.each(documentedEntries)('what %s exports', (_, file) => {
+  const exported = exportsOf(file);
 
   test('is found', () => {
     expect(exported.length).toBeGreaterThan(8);
@@ -63,6 +70,6 @@ describe.each(Object.values(documentedEntries))('what src/runtime/%s.ts exports'
 
   test('has a docstring, every bit of it', () => {
     const bare = exported.filter((each) => !isDocumented(each));
-    expect(bare.map(({ name, file }) => `${relative(runtime, file)}: ${name}`)).toEqual([]);
+    expect(bare.map(({ name, file }) => `${relative(packages, file)}: ${name}`)).toEqual([]);
   });
 });
