@@ -1,5 +1,5 @@
 /**
- * Tells how many commits have changed src/ since docs/benchmark.md was measured, and exits with 1 if there are any:
+ * Tells how many commits have changed src/ or packages/ since docs/benchmark.md was measured, and exits with 1 if there are any:
  *
  *     node bench/age.ts
  */
@@ -16,7 +16,7 @@ export class UnknownAgeError extends Error {
 }
 
 /**
- * Returns how many commits since the measured one have changed src/.
+ * Returns how many commits since the measured one have changed src/ or packages/.
  *
  * @param folder of the clone. Default: this one
  * @throws UnknownAgeError
@@ -47,7 +47,7 @@ async function main(): Promise<void> {
     const results = await readResults(join(repository, 'docs', besidePage));
     const age = await ageOf(results);
     console.log(
-      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ${age} commits have changed src/`,
+      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ${age} commits have changed src/ or packages/`,
     );
     if (age > 0) process.exitCode = 1;
   } catch (error) {

@@ -237,7 +237,7 @@ typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/java
 Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`}, on ${machine}. [Every figure](#all-figures) is in a table.
 
 The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
-    age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/`
+    age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/ or packages/`
   }; \`node bench/age.ts\` counts them today, and a release requires 0.`;
 
 /** Returns a warning if the figures are unreliable. */

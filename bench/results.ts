@@ -48,7 +48,7 @@ export interface Results {
   readonly plan: Plan;
   /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part. */
   readonly slowerRate?: number;
-  /** How many later commits changed src/ when the page was made. Absent if git does not know the measured commit. */
+  /** How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured commit. */
   readonly age?: number;
   /** How long the run took. Absent if it was interrupted. */
   readonly minutes?: number;

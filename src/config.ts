@@ -164,7 +164,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 type Texts = Readonly<Record<string, string>>;
 
 /** The resources of a container. The API server validates the quantities. */
-export interface Resources {
+interface Resources {
   readonly requests?: Readonly<Record<string, string | number>>;
   readonly limits?: Readonly<Record<string, string | number>>;
 }
@@ -172,7 +172,7 @@ export interface Resources {
 const controllersByDefault = controllerNames.filter((name) => kindEntries[name].runsByDefault);
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
-export type SslMode = (typeof sslModes)[number];
+type SslMode = (typeof sslModes)[number];
 
 /** Environment variables have invalid values. The message has one line for each. */
 export class ConfigError extends Error {

@@ -2,7 +2,6 @@ import type { Operator, OperatorName } from '../operators.ts';
 
 /** Whether standbys fill their caches. */
 export type Standby = 'cold' | 'warm';
-export const standbys: readonly Standby[] = ['cold', 'warm'];
 
 /** The Lease of a group. */
 export interface LeaseKey {
@@ -11,7 +10,7 @@ export interface LeaseKey {
 }
 
 /** How to configure an operator's leader election, and the log lines that tell its state. */
-export interface Election {
+interface Election {
   environment(lease: LeaseKey, standby: Standby): Readonly<Record<string, string>>;
   /** In the log when it leads. */
   readonly leads: string;

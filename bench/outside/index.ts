@@ -1,3 +1,3 @@
 /** Measures the kinds that live outside the cluster: many PostgresWriters and Pets, and only their writes to the API server. */
 export { bareTurn, outsideTurn } from './outside-turn.ts';
-export { type Subject, subjects } from './subjects.ts';
+export { subjects } from './subjects.ts';

@@ -38,7 +38,7 @@ export interface Subject {
   outside(count: number, folder: string): Promise<Outside>;
 }
 
-export const rowTable = 'public.students';
+const rowTable = 'public.students';
 
 const writers: Subject = {
   scenario: 'rows',

@@ -1,4 +1,4 @@
 /** Plots as SVG: just those that the benchmark's page has. */
-export { type Bar, barPlot } from './bar-plot.ts';
-export { type Curve, curvePlot } from './curve-plot.ts';
-export { distributionPlot, type Line } from './distribution-plot.ts';
+export { barPlot } from './bar-plot.ts';
+export { curvePlot } from './curve-plot.ts';
+export { distributionPlot } from './distribution-plot.ts';

@@ -161,7 +161,7 @@ describe('kinds outside the cluster', () => {
 test('the page names the measured commit and its age', () => {
   const versions = { echoperator: 'abc123' };
   expect(pageOf([round], { versions, age: 3 }).markdown).toContain(
-    'commit is abc123. When this page was made, 3 later commits had changed src/;',
+    'commit is abc123. When this page was made, 3 later commits had changed src/ or packages/;',
   );
   expect(pageOf([round], { versions }).markdown).toContain('its age was unknown;');
 });

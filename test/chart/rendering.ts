@@ -27,7 +27,7 @@ export interface ServiceMonitor {
   };
 }
 
-export interface PodMonitor {
+interface PodMonitor {
   readonly metadata: V1ObjectMeta;
   readonly spec: Omit<ServiceMonitor['spec'], 'endpoints'> & {
     readonly podMetricsEndpoints: ServiceMonitor['spec']['endpoints'];
@@ -43,13 +43,13 @@ export interface AlertRule {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-export interface PrometheusRule {
+interface PrometheusRule {
   readonly metadata: V1ObjectMeta;
   readonly spec: { readonly groups: readonly { readonly name: string; readonly rules: readonly AlertRule[] }[] };
 }
 
 /** A kind of cert-manager. */
-export interface Certificate {
+interface Certificate {
   readonly metadata: V1ObjectMeta;
   readonly spec: { readonly secretName: string; readonly dnsNames: readonly string[]; readonly issuerRef: object };
 }

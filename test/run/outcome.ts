@@ -1,7 +1,7 @@
 /** The outcome of a suite and of a whole run. Pure functions; test/run.ts runs the suites. */
 import { stripVTControlCharacters } from 'node:util';
 
-export type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
+type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
 
 export type Outcome =
   | { readonly result: 'passed'; readonly counts?: Counts }
@@ -109,7 +109,7 @@ const isComplete = (outcome: Outcome): boolean => outcome.result !== 'left out' 
  * Sums the tests of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test executed) counts
  * as one failure, so that the sum never shows 0 failures for a failed run.
  */
-export function sum(outcomes: readonly SuiteOutcome[]): Counts {
+function sum(outcomes: readonly SuiteOutcome[]): Counts {
   let passed = 0;
   let failed = 0;
   let skipped = 0;

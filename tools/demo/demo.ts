@@ -13,7 +13,7 @@ import type { RunStep } from './run-step.ts';
 import { chart, chartRepository, clusterName, example, folder, namespace, nodes, release } from './settings.ts';
 
 /** The pod printed a text that is not the Echo's message. */
-export class WrongLogError extends Error {
+class WrongLogError extends Error {
   override readonly name = 'WrongLogError';
 }
 

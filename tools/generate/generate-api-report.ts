@@ -16,7 +16,7 @@ const reportOf = (name: PublishedPackage) => `packages/${name}/${name}.api.md`;
 export const apiReportFiles = publishedPackages.map(reportOf);
 
 /** The report cannot be generated, or a public signature uses a type that no entry exports. */
-export class ApiReportError extends Error {
+class ApiReportError extends Error {
   override readonly name = 'ApiReportError';
 }
 

@@ -11,9 +11,9 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** Every line that src logs with a constant message, once, in the order of levels and messages. */
+/** Every line that the sources log with a constant message, once, in the order of levels and messages. */
 export async function logLines(root: string): Promise<readonly LogLine[]> {
-  const files = globSync('src/**/*.ts', { cwd: root });
+  const files = globSync(['src/**/*.ts', 'packages/*/src/**/*.ts'], { cwd: root });
   const source = (await Promise.all(files.map((path) => readFile(join(root, path), 'utf8')))).join('\n');
   const constants = new Map([...source.matchAll(/const (\w+) = '([^']+)';/g)].map(([, name, text]) => [name, text]));
   const calls = source.matchAll(

@@ -4,6 +4,6 @@
  * To change a version, run `go get MODULE@VERSION && go mod tidy` in its folder. For k8s.io/kubernetes v1.N, also change every `replace`
  * line of its staging modules to v0.N. `kubernetes-oldest` is the version that the chart's kubeVersion claims.
  */
-export { type EnsureOptions, ensureBinaries, ensureBinariesIn, ensureBinFolder } from './build.ts';
+export { ensureBinaries, ensureBinariesIn, ensureBinFolder } from './build.ts';
 export { type BinaryName, catalogue } from './catalogue.ts';
 export { BuildError } from './go.ts';

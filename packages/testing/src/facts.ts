@@ -3,7 +3,7 @@ import type { KubeObject } from '@echoperator/runtime';
 /** Values by path, without what differs between any two runs. A value that differs between equal runs is {@link varying}. */
 export type Facts = ReadonlyMap<string, unknown>;
 
-export const varying = Symbol('varying');
+const varying = Symbol('varying');
 
 /** An object with its kind, which the items of a list lack. */
 export interface ListedObject {

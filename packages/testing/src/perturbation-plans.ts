@@ -74,7 +74,7 @@ export interface Learned {
   readonly changes: Facts;
 }
 
-export interface LearnedStep {
+interface LearnedStep {
   readonly name: string;
   /** In the order in which the first run sent them; then those that it did not send. */
   readonly writes: readonly LearnedWrite[];

@@ -43,7 +43,7 @@ export interface SpecRule {
 type Values = Readonly<Record<string, readonly unknown[]>>;
 
 /** The element of a list and the value of a map that a mutation changes, in a path. */
-export const [element, anyKey] = ['[]', '*'] as const;
+const [element, anyKey] = ['[]', '*'] as const;
 
 const unset = Symbol('unset');
 

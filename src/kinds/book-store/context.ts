@@ -4,7 +4,7 @@ import type { MissingPodsMemory } from '../shared/missing-pods.ts';
 import type { BookStore } from './kind.ts';
 
 /** What each index finds. */
-export type BookStoreIndexes = {
+type BookStoreIndexes = {
   /** Claims by the key of the StatefulSet whose pods use them. */
   readonly claimsByStatefulSet: PersistentVolumeClaim;
   readonly bookStoresByStatefulSet: BookStore;

@@ -172,7 +172,7 @@ export const selectorLabels = (bookStore: BookStore, component: Component): Read
 });
 
 /** The labels of every object of one component. */
-export const objectLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
+const objectLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
   ...selectorLabels(bookStore, component),
   'app.kubernetes.io/managed-by': 'echoperator',
 });

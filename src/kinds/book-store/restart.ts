@@ -30,7 +30,7 @@ export type ClaimProgress = GrowingClaim & {
 };
 
 /** What the operator does about the pod of a pending file system. */
-export type RestartStep =
+type RestartStep =
   /** The StatefulSet has no such pod. */
   | { readonly type: 'absent'; readonly isPodReady: false }
   /** The pod does not mount the volume. */

@@ -50,7 +50,7 @@ interface Lookup {
 type PetStoreClient = ReturnType<typeof createClient<typeof WirePetStore>>;
 
 /** How long a search for all pets may take, in milliseconds. */
-export const sweepTimeoutMs = 600_000;
+const sweepTimeoutMs = 600_000;
 
 const wireTypes: Readonly<Record<StorePet['type'], PetType>> = {
   dog: PetType.PTCanine,

@@ -21,7 +21,7 @@ import {
 import { blockedReason, type Failure, newScalingState, Scaling, type ScalingState } from './scaling.ts';
 
 /** The reasons of `Ready` of a PodSet, beside the standard ones. */
-export const podSetReasons = {
+const podSetReasons = {
   PodsReady: {
     ready: 'True',
     event: 'Normal',

@@ -14,8 +14,6 @@ import { isAllowedTable, recordedTables, type WriterMemory, WriterRow, type Writ
 import { parseTableName, type Table, tableText } from './statements.ts';
 import { Tables, type Written } from './tables.ts';
 
-export type { DatabaseSettings } from './pool.ts';
-
 /**
  * The minimum of workers. Most of them wait for a statement that they share: with four workers, a statement would write at most four
  * rows.

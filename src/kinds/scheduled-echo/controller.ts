@@ -21,7 +21,7 @@ import { cronJobNameOf, cronJobOf } from './cron-job.ts';
 import { ScheduledEcho } from './kind.ts';
 
 /** The reasons of `Ready` of a ScheduledEcho, beside the standard ones. */
-export const scheduledEchoReasons = {
+const scheduledEchoReasons = {
   Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
   Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks, and suspended.' },
   JobStuck: {

@@ -14,7 +14,7 @@ export interface PodMetadata {
  * The labels by which the operator, its Services and the job controller find pods. Neither a spec nor a setting may set them: a pod would
  * serve another object, or be lost to its own.
  */
-export const reservedPodLabels: readonly string[] = [
+const reservedPodLabels: readonly string[] = [
   'app.kubernetes.io/name',
   'app.kubernetes.io/instance',
   'app.kubernetes.io/component',

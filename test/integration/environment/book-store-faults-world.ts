@@ -46,7 +46,7 @@ export async function start(settings: Readonly<Record<string, string>> = {}): Pr
   return operator;
 }
 
-export function inject(...what: Parameters<FaultProxy['inject']>): InjectedFault {
+function inject(...what: Parameters<FaultProxy['inject']>): InjectedFault {
   const fault = proxy.inject(...what);
   faults.push(fault);
   return fault;

@@ -190,7 +190,7 @@ export function statesOf<T extends KubeObject>(kind: Kind<T>, { metadata }: { re
 }
 
 /** What the operator has sent to change something in the namespace, but for Events, whatever was answered. */
-export const writes = async ({ namespace }: Key) =>
+const writes = async ({ namespace }: Key) =>
   (await operatorWrites(cluster.auditLog, namespace))
     .filter(({ objectRef }) => objectRef?.resource !== 'events')
     .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`);

@@ -36,7 +36,7 @@ import { builtInSamples } from '../../../tools/generate/built-in-samples.ts';
 import { kindPlans } from '../../plans/index.ts';
 
 /** A kind, and the content of an object without its name. */
-export interface BuiltInSubject {
+interface BuiltInSubject {
   readonly kind: Kind<KubeObject>;
   readonly content: object;
 }
@@ -55,7 +55,7 @@ const labels = { app: 'shop' };
 const at = '2026-01-02T03:04:05.678900Z';
 
 /** The children of our kinds, then other objects that operators create. */
-export const builtInSubjects: readonly BuiltInSubject[] = [
+const builtInSubjects: readonly BuiltInSubject[] = [
   { kind: Deployment, content: deploymentOf(bookStore, bookStoreSpec, podDefaults) },
   { kind: StatefulSet, content: statefulSetOf(bookStore, bookStoreSpec, undefined, podDefaults) },
   { kind: Job, content: echoJob({ metadata: owner, spec: kindPlans.echo.example } as unknown as Echo, printing) },

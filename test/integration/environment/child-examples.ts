@@ -258,6 +258,3 @@ export const childExamples: readonly ChildExample[] = [
   },
   ...controllerNames.map((name) => ({ kind: controllers[name].kind, content: { spec: kindPlans[name].example } })),
 ];
-
-/** The whole of a manifest. */
-export type AnyManifest = Pick<KubeObject, 'metadata'> & object;

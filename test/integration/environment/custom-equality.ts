@@ -19,19 +19,19 @@ import { syntheticKinds } from './custom-kinds.ts';
 import { RawRequests } from './raw-requests.ts';
 
 /** A kind with its definition and strategy. */
-export interface Subject {
+interface Subject {
   readonly kind: Kind;
   readonly definition: CustomResourceDefinitionManifest;
   readonly strategy: Strategy;
 }
 
-export const subjects: readonly Subject[] = [
+const subjects: readonly Subject[] = [
   ...kinds.map((kind) => ({ kind, definition: definitionOf(kind, 'dev') })),
   ...syntheticKinds,
 ].map(({ kind, definition }) => ({ kind, definition, strategy: customStrategy(kind, definition) }));
 
 /** The definition without anything that refuses or changes an object, to store what the real one refuses. */
-export function withoutValidation({ definition }: Subject): CustomResourceDefinitionManifest {
+function withoutValidation({ definition }: Subject): CustomResourceDefinitionManifest {
   const anything = { 'x-kubernetes-preserve-unknown-fields': true };
   const openAPIV3Schema = { type: 'object', properties: { spec: anything, status: anything } };
   const versions = definition.spec.versions.map((version) => {
@@ -41,8 +41,7 @@ export function withoutValidation({ definition }: Subject): CustomResourceDefini
   return { ...definition, spec: { ...definition.spec, versions } } as CustomResourceDefinitionManifest;
 }
 
-export const schemaOf = ({ definition }: Subject): Schema =>
-  definition.spec.versions[0]?.schema?.openAPIV3Schema as Schema;
+const schemaOf = ({ definition }: Subject): Schema => definition.spec.versions[0]?.schema?.openAPIV3Schema as Schema;
 
 const oddities = fc.constantFrom<unknown>(
   ...[
@@ -144,7 +143,7 @@ function textsOf({ format, pattern, minLength = 0, maxLength = 10 }: Schema): fc
 }
 
 /** Specs and, of one half, statuses. */
-export const contentsOf = (subject: Subject, oddity: number): fc.Arbitrary<Contents> => {
+const contentsOf = (subject: Subject, oddity: number): fc.Arbitrary<Contents> => {
   const { spec = {}, status = {} } = schemaOf(subject).properties ?? {};
   const absent = fc.constant(undefined);
   return fc.record({
@@ -153,7 +152,7 @@ export const contentsOf = (subject: Subject, oddity: number): fc.Arbitrary<Conte
   });
 };
 
-export interface Contents {
+interface Contents {
   readonly spec: unknown;
   readonly status: unknown;
 }
@@ -190,12 +189,12 @@ function mixed(from: unknown, to: unknown, next: () => number): unknown {
 }
 
 /** What became of a write: the object without what the server makes, or the refusal. */
-export type Outcome =
+type Outcome =
   | { readonly stored: unknown }
   | { readonly code: number; readonly reason: string; readonly causes: readonly string[] };
 
 /** What the simulation does. @throws NotSimulatedError */
-export function simulated(run: () => StoredObject): Outcome {
+function simulated(run: () => StoredObject): Outcome {
   try {
     return storedOf(run());
   } catch (error) {
@@ -214,7 +213,7 @@ function isRefused(run: () => unknown): boolean {
   }
 }
 
-export interface Response {
+interface Response {
   readonly code: number;
   readonly body: unknown;
 }
@@ -226,7 +225,7 @@ interface ServerStatus {
 }
 
 /** What the server did. The order of its causes is random, so its message is that of its causes, not that of the simulation's. */
-export function ofServer(kind: Kind, response: Response): Outcome {
+function ofServer(kind: Kind, response: Response): Outcome {
   if (response.code < 300) return storedOf(response.body as StoredObject);
   const { reason, message, details } = response.body as ServerStatus;
   const causes = details.causes ?? [];

@@ -42,7 +42,7 @@ export interface HistoryCounts {
 }
 
 /** The responses of both servers to one request differ. */
-export class DifferenceError extends Error {
+class DifferenceError extends Error {
   override readonly name = 'DifferenceError';
   readonly difference: { readonly request: unknown; readonly expected: unknown; readonly response: unknown };
 
@@ -89,7 +89,7 @@ export async function compareHistories(
  * @param namespace of the API server; it is empty before and afterwards
  * @throws DifferenceError if the responses or the events of the watch differ
  */
-export async function compareHistory(
+async function compareHistory(
   client: Client,
   namespace: string,
   { requests, watch }: RandomHistory,

@@ -36,7 +36,7 @@ export interface Amounts {
 }
 
 /** What a property without a bound gets: most of what etcd takes (1.5 MiB), and a depth just below the API server's limit of 10,000. */
-export const worst: Amounts = { characters: 1_000_000, entries: 9000, levels: 9900, excess: 0 };
+const worst: Amounts = { characters: 1_000_000, entries: 9000, levels: 9900, excess: 0 };
 
 /** Just above each bound, and other values that the schema refuses. */
 export const refused: Amounts = { characters: 0, entries: 0, levels: 0, excess: 1, isInvalid: true };

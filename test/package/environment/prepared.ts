@@ -56,7 +56,7 @@ async function pinned(command: string, tarball: string): Promise<string> {
 }
 
 /** The environment of a project on Node 24 that uses this npm cache. */
-export const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder' | 'tarballs'>) => ({
+const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder' | 'tarballs'>) => ({
   ...process.env,
   PATH: [node24, process.env.PATH].join(':'),
   npm_config_cache: npmCache,

@@ -25,7 +25,7 @@ export interface PlainCause {
 export type Cause = DeltaCause | PlainCause;
 
 /** How many causes of one key are kept. */
-export const maxCauses = 4;
+const maxCauses = 4;
 
 /** Adds a cause, unless it is there already or too many are. */
 export const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>

@@ -50,7 +50,7 @@ export interface CompiledRule {
 }
 
 /** `isError`: the rule could not be evaluated. */
-export interface RuleFailure {
+interface RuleFailure {
   readonly detail: string;
   readonly isError: boolean;
 }

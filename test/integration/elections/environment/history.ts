@@ -60,7 +60,7 @@ export interface History {
 }
 
 /** A write to a Lease, by the audit log. */
-export interface LeaseWrite {
+interface LeaseWrite {
   /** The resourceVersion in the request; 0 for a creation. */
   readonly precondition: number;
   /** The new resourceVersion; undefined if the response was no success. */

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const monotonicMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 /** The wall clock was set, so its times cannot be converted to the monotonic clock. */
-export class WallClockSetError extends Error {
+class WallClockSetError extends Error {
   override readonly name = 'WallClockSetError';
 }
 

@@ -14,7 +14,7 @@ export interface ProcessRecord {
 }
 
 /** A violation of the guarantees, described in a sentence. */
-export interface Violation {
+interface Violation {
   readonly lock: string;
   readonly atMs: number;
   readonly what: string;

@@ -21,7 +21,7 @@ import { World } from './world.ts';
 export let cluster: TestCluster;
 export let world: World;
 export let proxy: FaultProxy;
-export let subject: SubjectProcess;
+let subject: SubjectProcess;
 
 /** More than 250, so that a list has a second page. */
 const ballast = 260;
