@@ -36,7 +36,7 @@ test: $(installed) ## Run every suite that a change must pass: lint, types, gene
 	@node test/run.ts
 
 .PHONY: lint
-lint: $(installed) ## Check format, lint rules and the direction of imports with Biome
+lint: $(installed) ## Check format, lint rules and circles of imports with Biome, and find what nothing uses with knip
 	@node test/run.ts lint
 
 .PHONY: types

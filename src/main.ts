@@ -1,10 +1,10 @@
 import type { Logger } from '@echoperator/runtime';
 import { ConnectionError, connect, createClient } from '@echoperator/runtime/client';
 import { printableLines, terminationSignal } from '@echoperator/runtime/process';
-import { checkUninstall, StillNeededError } from './check-uninstall.ts';
+import { checkUninstall, StillNeededError } from './commands/check-uninstall.ts';
+import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './commands/crds.ts';
+import { ExplainError, ExplainUsageError, explainCommand } from './commands/explain.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
-import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './crds.ts';
-import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
 import { kinds, kindsWithFinalizer } from './operator.ts';
 import { controllerDisabled, fieldManager, run } from './runner.ts';

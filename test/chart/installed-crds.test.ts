@@ -7,7 +7,7 @@ import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';

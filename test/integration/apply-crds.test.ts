@@ -15,7 +15,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
 import { Transport } from '../../packages/runtime/src/client/transport.ts';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { kinds } from '../../src/operator.ts';

@@ -3,7 +3,7 @@ import type { CustomKind, KubeObject, ObjectKey } from '@echoperator/runtime';
 import type { StandardStatus } from '@echoperator/runtime/controller';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { forEachConcurrently } from '../../packages/testing/src/for-each-concurrently.ts';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';

@@ -1,7 +1,7 @@
 import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { collectionPath, objectPath } from '../../packages/runtime/src/client/resource-path.ts';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';

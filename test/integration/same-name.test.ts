@@ -1,7 +1,7 @@
 import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '@echoperator/runtime';
 import { CronJob, CustomResourceDefinition, Job } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
 import { kinds } from '../../src/operator.ts';

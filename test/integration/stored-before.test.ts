@@ -4,7 +4,7 @@ import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { isObject } from '../../packages/runtime/src/apply/json.ts';
 import { collectionPath, objectPath } from '../../packages/runtime/src/client/resource-path.ts';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { controllers, kinds } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, selfContainedControllers } from '../../testkit/operator-process.ts';

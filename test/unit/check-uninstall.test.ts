@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
 import { Transport } from '../../packages/runtime/src/client/transport.ts';
-import { checkUninstall, StillNeededError } from '../../src/check-uninstall.ts';
+import { checkUninstall, StillNeededError } from '../../src/commands/check-uninstall.ts';
 import { stored, Widget } from '../../testkit/widgets.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient } from '../../packages/runtime/src/client/http-client.ts';
 import { Transport } from '../../packages/runtime/src/client/transport.ts';
-import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from '../../src/crds.ts';
+import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from '../../src/commands/crds.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';

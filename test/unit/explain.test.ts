@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ExplainAnswer, type ExplainServer, serveExplanations } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ExplainError, explainCommand } from '../../src/explain.ts';
+import { ExplainError, explainCommand } from '../../src/commands/explain.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 

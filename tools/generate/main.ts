@@ -14,7 +14,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CustomKind, PolicyRule } from '@echoperator/runtime';
 import { parse, stringify } from 'yaml';
-import { definitionOf } from '../../src/crds.ts';
+import { definitionOf } from '../../src/commands/crds.ts';
 import { disabledPermissions } from '../../src/kinds/shared/disabled-controller.ts';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers, kinds, kindsWithFinalizer } from '../../src/operator.ts';

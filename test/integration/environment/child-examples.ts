@@ -1,4 +1,4 @@
-import type { Kind, KubeObject } from '@echoperator/runtime';
+import type { Kind } from '@echoperator/runtime';
 import {
   ClusterRole,
   ClusterRoleBinding,

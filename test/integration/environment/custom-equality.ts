@@ -12,7 +12,7 @@ import {
   type Strategy,
 } from '../../../packages/testing/src/simulation/strategy.ts';
 import type { Schema } from '../../../packages/testing/src/spec-mutations.ts';
-import { definitionOf } from '../../../src/crds.ts';
+import { definitionOf } from '../../../src/commands/crds.ts';
 import { kinds } from '../../../src/operator.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { syntheticKinds } from './custom-kinds.ts';

@@ -2,7 +2,7 @@ import type { CustomKind, Kind } from '@echoperator/runtime';
 import { PersistentVolumeClaim } from '@echoperator/runtime/kinds';
 import { collectionPath, objectPath } from '../../../packages/runtime/src/client/resource-path.ts';
 import { isCustomKind } from '../../../packages/runtime/src/kind/define-kind.ts';
-import { definitionOf } from '../../../src/crds.ts';
+import { definitionOf } from '../../../src/commands/crds.ts';
 import { BookStore } from '../../../src/kinds/book-store/kind.ts';
 import { controllers } from '../../../src/operator.ts';
 import { childExamples } from './child-examples.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Kind } from '@echoperator/runtime';
 import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { objectPath } from '../../../packages/runtime/src/client/resource-path.ts';
-import { definitionOf } from '../../../src/crds.ts';
+import { definitionOf } from '../../../src/commands/crds.ts';
 import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { kinds } from '../../../src/operator.ts';
 import { eventually } from '../../../testkit/eventually.ts';
