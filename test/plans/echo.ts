@@ -97,7 +97,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Echo: the Job has no owner',
-      file: 'runtime/controller/owned-children.ts',
+      file: 'packages/runtime/src/controller/owned-children.ts',
       find: 'const metadata = { ...place, ...child.metadata, ownerReferences: references };',
       replace: 'const metadata = { ...place, ...child.metadata };',
       plans: { perturb: ['echo/delete write 1 unsent'], explore: ['echo'] },
@@ -112,7 +112,7 @@ export const plans: KindPlans = {
     },
     {
       name: 'Echo: the Job of another owner is taken for its own',
-      file: 'runtime/controller/owned-children.ts',
+      file: 'packages/runtime/src/controller/owned-children.ts',
       find: 'throw new ReconcileEnd(nameTakenOutcome({ kind: ownerKind, object: owner() }, kind, applied.holder));',
       replace: 'return applied.holder;',
       plans: { perturb: ['echo-name-taken'], explore: ['echo-name-taken'] },

@@ -10,8 +10,8 @@ interface Exported {
   readonly file: string;
 }
 
-/** The generated kinds have one comment for all, in their index. */
-const undocumented = '@echoperator/runtime/kinds';
+/** The generated kinds have one comment for all, in their index. What is internal is no API. */
+const undocumented = ['@echoperator/runtime/kinds', '@echoperator/runtime/internal'];
 
 /** By what an import says: the file of the entry. */
 const documentedEntries = (
@@ -24,7 +24,7 @@ const documentedEntries = (
   )
 )
   .flat()
-  .filter(([entry]) => entry !== undocumented);
+  .filter(([entry]) => !undocumented.includes(entry));
 
 /** The names that an index file exports, each with the file that declares it. An index file only has `export … from`. */
 function exportsOf(index: string): readonly Exported[] {

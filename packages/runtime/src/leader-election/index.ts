@@ -7,7 +7,7 @@
  * errors, to detect a crashed leader before its Lease expires, or to use a `LeaderElector` without an operator.
  */
 export type { CrashDetector } from './crash-detection/crash-detector.ts';
-export { PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/pod-crash-detector.ts';
+export { PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/crash-detector.ts';
 export { LeadershipLostError, NotLeadingError, ScopeTakenError } from './errors.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
 export type { LeaseMetadata } from './lease.ts';

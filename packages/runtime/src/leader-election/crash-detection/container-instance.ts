@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs';
+import type { Pod } from '../../kinds/built-in-kinds.ts';
+
 /** One instance of a pod's container: a restart creates another one with the same name. */
 export interface ContainerInstance {
   readonly namespace: string;
@@ -37,4 +40,103 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
   } catch {
     return undefined;
   }
+}
+
+/** When this container's first process was created, in milliseconds since 1970; or why that is unknown. */
+export type StartTime =
+  | { readonly type: 'known'; readonly ms: number }
+  | { readonly type: 'unknown'; readonly error: unknown };
+
+/** This process's own container, as its pod shows it; or why its end could not be proven. */
+export type OwnContainer =
+  | { readonly type: 'running'; readonly containerId: string; readonly terminationMessagePath: string }
+  | { readonly type: 'unprovable'; readonly why: string };
+
+/** The start time of this container's first process, by /proc. */
+export function readStartTime(): StartTime {
+  try {
+    return { type: 'known', ms: firstProcessStartedAtMs() };
+  } catch (error) {
+    return { type: 'unknown', error };
+  }
+}
+
+/** Finds this process's own container in its pod; undefined while the pod's status does not show it running yet. */
+export function findOwnContainer(
+  pod: Pod,
+  { podUid, containerName }: { readonly podUid: string; readonly containerName: string },
+  startTime: StartTime,
+): OwnContainer | undefined {
+  const { metadata, spec } = pod;
+  // The API server shows a static pod as a mirror pod, with a uid other than the one that the kubelet gave the pod.
+  const isMirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  if (isMirror) return { type: 'unprovable', why: 'this is a static pod, whose uid the API server does not have' };
+  if (metadata.uid !== podUid) return undefined;
+  if (spec?.shareProcessNamespace || spec?.hostPID) {
+    const why = `the pod's containers share a PID namespace (${spec.hostPID ? 'hostPID' : 'shareProcessNamespace'})`;
+    return { type: 'unprovable', why };
+  }
+  const { terminationMessagePath } = findContainer(pod, containerName) ?? {};
+  if (!terminationMessagePath) return { type: 'unprovable', why: `the pod has no container ${containerName}` };
+  if (startTime.type === 'unknown') return { type: 'unprovable', why: String(startTime.error) };
+  const containerId = runningContainerId(pod, containerName, startTime.ms);
+  return containerId === undefined ? undefined : { type: 'running', containerId, terminationMessagePath };
+}
+
+/**
+ * The ID of the running instance, unless it started before our first process: the status may still show an earlier
+ * instance.
+ */
+function runningContainerId(pod: Pod, containerName: string, startedAtMs: number): string | undefined {
+  const { state, containerID } = findContainerStatus(pod, containerName) ?? {};
+  // The API truncates times to whole seconds.
+  const isOurs = Date.parse(state?.running?.startedAt ?? '') >= Math.floor(startedAtMs / 1000) * 1000;
+  return isOurs && containerID ? containerID : undefined;
+}
+
+/** USER_HZ, the unit of times in /proc, in ticks per second: 100 on every platform that Node supports. */
+const userHz = 100;
+
+/**
+ * Index of `starttime` in /proc/PID/stat, counted after the process name, which may contain spaces (proc(5), field 22).
+ */
+const startTimeField = 19;
+
+/**
+ * When the first process of this PID namespace was created, in milliseconds since 1970 by the current wall clock. In a
+ * container with its own PID namespace that is the container's first process.
+ *
+ * The container runtime creates that process first and records the container's `startedAt` later, so `startedAt` is
+ * never earlier than the returned time.
+ *
+ * @throws Error if /proc is missing or has another format.
+ */
+export function firstProcessStartedAtMs(): number {
+  const stat = readFileSync('/proc/1/stat', 'utf8');
+  const ticks = Number(
+    stat
+      .slice(stat.lastIndexOf(')') + 1)
+      .trim()
+      .split(' ')[startTimeField],
+  );
+  const uptime = readFileSync('/proc/uptime', 'utf8');
+  const uptimeSeconds = Number(uptime.split(' ')[0]);
+  if (!Number.isFinite(ticks) || !Number.isFinite(uptimeSeconds)) {
+    throw new Error(`no times in /proc/1/stat and /proc/uptime: ${stat.trim()}; ${uptime.trim()}`);
+  }
+  return Date.now() - (uptimeSeconds - ticks / userHz) * 1000;
+}
+
+export type ContainerSpec = NonNullable<Pod['spec']>['containers'][number];
+export type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];
+
+/** Finds a container of the pod's spec, also a sidecar, which is an init container (KEP-753). */
+export function findContainer({ spec }: Pod, name: string): ContainerSpec | undefined {
+  return [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].find((container) => container.name === name);
+}
+
+/** Finds the status of a container, also of a sidecar. */
+export function findContainerStatus({ status }: Pod, name: string): ContainerStatus | undefined {
+  const { containerStatuses = [], initContainerStatuses = [] } = status ?? {};
+  return [...containerStatuses, ...initContainerStatuses].find((container) => container.name === name);
 }

@@ -1,6 +1,5 @@
 import type { Pod } from '../../kinds/built-in-kinds.ts';
-import type { ContainerInstance } from './container-instance.ts';
-import { type ContainerStatus, findContainerStatus } from './pod.ts';
+import { type ContainerInstance, type ContainerStatus, findContainerStatus } from './container-instance.ts';
 
 /** A `terminated` state: exit code, reason and termination message. */
 type Termination = NonNullable<NonNullable<ContainerStatus['state']>['terminated']>;

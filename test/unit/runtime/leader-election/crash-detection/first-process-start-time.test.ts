@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { expect } from '@jest/globals';
-import { firstProcessStartedAtMs } from '../../../../../packages/runtime/src/leader-election/crash-detection/first-process-start-time.ts';
+import { firstProcessStartedAtMs } from '../../../../../packages/runtime/src/leader-election/crash-detection/container-instance.ts';
 import { testOnLinux } from '../../../../../testkit/on-linux.ts';
 
 testOnLinux('the first process started before this one and after the machine booted', async () => {

@@ -1,6 +1,6 @@
 import { ApiError } from '@echoperator/runtime/client';
 import { expect, test } from '@jest/globals';
-import { logForbiddenOnce } from '../../../../../packages/runtime/src/leader-election/crash-detection/log-forbidden-once.ts';
+import { logForbiddenOnce } from '../../../../../packages/runtime/src/leader-election/crash-detection/crash-detector.ts';
 import { RecordingLog } from '../../../../../testkit/recording-log.ts';
 
 const forbidden = new ApiError('GET /pods', 403, { reason: 'Forbidden', message: 'pods is forbidden' });

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { TerminationMessageFile } from '../../../../../packages/runtime/src/leader-election/crash-detection/termination-message-file.ts';
+import { TerminationMessageFile } from '../../../../../packages/runtime/src/leader-election/crash-detection/crash-detector.ts';
 
 let folder: string;
 beforeEach(async () => {
