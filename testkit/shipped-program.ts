@@ -49,7 +49,7 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   const sources = join(folder, 'sources');
   await mkdir(sources, { recursive: true });
   const archive = join(folder, 'sources.tar');
-  const wanted = ['src', 'packages', 'package.json', 'Dockerfile'];
+  const wanted = ['src', 'packages', 'package.json', 'tsconfig.json', 'Dockerfile'];
   // Revisions from before the packages have none.
   const { stdout } = await execa('git', ['ls-tree', '--name-only', revision, '--', ...wanted], { cwd: repository });
   const paths = stdout.split('\n');

@@ -94,6 +94,10 @@ describe('in an empty project on Node 24', () => {
     expect(await project.typeCheckWith(guideTsconfig)).toBe('');
   });
 
+  test("the guide's first test passes, in a simulation", async () => {
+    await project.run('node --test simulation.ts');
+  });
+
   test('without a kubeconfig the operator says so in one line', async () => {
     const { exitCode, all } = await project.start('node', ['greeter.ts'], { KUBECONFIG: '', HOME: folder });
     expect(all).toMatch(/^greeter: cannot find an API server: .*\.kube\/config is not readable$/);
