@@ -58,8 +58,8 @@ const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
 
 const onRecordedServer = { besideIntegration: true, programs: ['etcd', 'kube-apiserver'] } as const;
 
-/** Most tests of the chart only render it. The tests of releases install it on an API server; promtool tests its alerts. */
-const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4', 'promtool'] };
+/** Most tests of the chart only render it. The tests of releases install it on an API server. */
+const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4'] };
 
 const onCluster: JestSuite = {
   besideIntegration: true,
@@ -135,7 +135,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
-    programs: [...integrationPrograms, 'promtool', 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
+    programs: [...integrationPrograms, 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
     projects: ['integration', 'integration-nightly', 'chart'],
     flags: ['--runInBand', '--testPathPatterns', oldestKubernetesPaths],
     environment: { KUBERNETES: 'oldest', HELMS: 'every' },
@@ -143,7 +143,7 @@ export const nightlySuites: readonly Suite[] = [
   jest('nightly-unit', { projects: ['unit'], environment: { RANDOM_VALUES: 'other' } }),
   jest('nightly-chart', {
     ...onReleases,
-    programs: [...(onReleases.programs ?? []), 'registry'],
+    programs: [...(onReleases.programs ?? []), 'promtool', 'registry'],
     projects: ['chart', 'chart-nightly'],
     environment: { HELMS: 'every' },
   }),

@@ -172,7 +172,7 @@ describe("the cluster's programs", () => {
     const chosen = withBinaries(named('unit', 'chart', 'integration'), root);
     expect(chosen.map(({ name }) => name)).toEqual(['unit', 'binaries', 'chart', 'integration']);
     const control = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kwok', 'kubectl'];
-    expect(chosen[1]?.command.slice(2)).toEqual([...control, 'election-candidate', 'helm', 'helm4', 'promtool']);
+    expect(chosen[1]?.command.slice(2)).toEqual([...control, 'election-candidate', 'helm', 'helm4']);
   });
 
   test('are not built if no suite needs them', () => {
