@@ -65,30 +65,3 @@ export class KeyedMutex {
     }
   }
 }
-
-/** Limits the number of concurrent operations. Others wait, in the order of the calls. */
-export class Semaphore {
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  /** How many operations wait. */
-  get waiting(): number {
-    return this.#waiting.length;
-  }
-
-  async use<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
-  }
-}

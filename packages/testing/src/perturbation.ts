@@ -1,4 +1,5 @@
 import { createClient } from '@echoperator/runtime/client';
+import { Semaphore } from '@echoperator/runtime/controller';
 import { common, numbered } from './facts.ts';
 import { allEnded, messageOf, PerturbationError } from './perturbation-errors.ts';
 import {
@@ -83,8 +84,8 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   };
   process.on('unhandledRejection', failAll);
   try {
-    const limit = concurrently(concurrency);
-    const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
+    const semaphore = new Semaphore(concurrency);
+    const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, semaphore)));
     const all = learned.flatMap(plansOf);
     const unknown = only?.find((name) => !all.some((plan) => isNamed(plan, name)));
     if (unknown !== undefined)
@@ -92,7 +93,7 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
     const plans = all.filter((plan) => only?.some((name) => isNamed(plan, name)) ?? true);
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
-    const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));
+    const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, semaphore)));
     return {
       plans: chosen.map(({ name }) => name),
       writes: countWrites(results, { isVarying: false }),
@@ -119,29 +120,10 @@ function countWrites(results: readonly PlanResult[], { isVarying }: Pick<Learned
 
 type AllOptions = RunOptions & { readonly running: Set<Run> };
 
-/** Starts a piece of work as soon as fewer than the limit run. */
-type Limit = <R>(work: () => Promise<R>) => Promise<R>;
-
-function concurrently(limit: number): Limit {
-  let free = limit;
-  const waiting: (() => void)[] = [];
-  return async (work) => {
-    if (free > 0) free -= 1;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = waiting.shift();
-      if (next === undefined) free += 1;
-      else next();
-    }
-  };
-}
-
-async function learn(scenario: Scenario, options: AllOptions, limit: Limit): Promise<Learned> {
+async function learn(scenario: Scenario, options: AllOptions, semaphore: Semaphore): Promise<Learned> {
   const runs = await allEnded(
     Array.from({ length: learningRuns }, () =>
-      limit(async () => {
+      semaphore.use(async () => {
         const run = new Run(scenario, options);
         try {
           await execute(run, options);
@@ -188,9 +170,9 @@ interface PlanResult {
 }
 
 /** Runs a plan, and again if its write was not sent. */
-async function tryPlan(plan: Plan, options: AllOptions, limit: Limit): Promise<PlanResult> {
+async function tryPlan(plan: Plan, options: AllOptions, semaphore: Semaphore): Promise<PlanResult> {
   for (let attempt = 1; ; attempt++) {
-    const result = await limit(() => runPlan(plan, options));
+    const result = await semaphore.use(() => runPlan(plan, options));
     if (result.failure !== undefined) options.onFailure?.(result.failure);
     if (result.isHit || result.failure !== undefined || attempt === maxAttempts) return result;
   }

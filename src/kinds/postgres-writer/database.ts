@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '@echoperator/runtime';
 import { cutErrorTexts, type Gate } from '@echoperator/runtime/client';
+import { Semaphore } from '@echoperator/runtime/controller';
 import { Circuit } from '../../external/circuit.ts';
-import { Semaphore } from '../../external/concurrency.ts';
 import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
   type Credentials,

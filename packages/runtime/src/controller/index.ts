@@ -10,6 +10,7 @@
  * - Compare quantities such as `2Gi`: `compareQuantities`.
  * - Find which required field an older object lacks: `missingField`.
  * - Enqueue keys from outside the cluster (`KeySource`), or write a `Watch` of your own.
+ * - Limit how many operations run at a time, such as calls of an external system: `Semaphore`.
  * - Name the types of the options that the root entry takes.
  */
 export type { ApplyChildOptions } from '../apply/applier.ts';
@@ -29,6 +30,7 @@ export type { DesiredStatus } from '../kind/status-patch.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
+export { Semaphore } from '../shared/semaphore.ts';
 export { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 export { childName, dotlessChildName, hashedChildName } from './child-name.ts';
 export type { Child, Context, DesiredChild, Indexed, Lookup, Reads } from './context.ts';
