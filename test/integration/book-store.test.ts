@@ -8,6 +8,7 @@ import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { isReady } from '../../src/kinds/shared/pods.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { scale } from '../../testkit/scale.ts';
 import {
   apply,
   childOf,
@@ -392,7 +393,7 @@ describe('bookApp.replicas', () => {
     const at = await world('shop');
     await apply(at.key, spec({ replicas: 2 }));
     await settled(at);
-    await cluster.client.patchScale(Deployment, { ...at.key, name: 'shop-app' }, 5);
+    await scale(cluster.client, Deployment, { ...at.key, name: 'shop-app' }, 5);
     await eventually('it is put back', async () => (await deploymentOf(at.key)).spec?.replicas === 2);
   });
 
@@ -401,7 +402,7 @@ describe('bookApp.replicas', () => {
     await apply(at.key, withoutReplicas(spec()));
     await settled(at);
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(1);
-    await cluster.client.patchScale(Deployment, { ...at.key, name: 'shop-app' }, 5);
+    await scale(cluster.client, Deployment, { ...at.key, name: 'shop-app' }, 5);
     await apply(at.key, withoutReplicas(spec({ tag: 'two' })));
     expect((await settled(at)).status).toMatchObject({ appReplicas: 5, appReadyReplicas: 5 });
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(5);
@@ -425,7 +426,7 @@ describe('bookApp.replicas', () => {
     const states = await watch.end();
     expect(states.length).toBeGreaterThan(1);
     expect(states.filter(({ spec }) => spec?.replicas !== 3)).toEqual([]);
-    await cluster.client.patchScale(Deployment, { ...at.key, name: 'shop-app' }, 4);
+    await scale(cluster.client, Deployment, { ...at.key, name: 'shop-app' }, 4);
     await apply(at.key, withoutReplicas(spec({ tag: 'two' })));
     await settled(at);
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(4);

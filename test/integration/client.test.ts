@@ -11,6 +11,7 @@ import * as readyMadeKinds from '@echoperator/runtime/kinds';
 import { ConfigMap, Deployment, Namespace } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Transport } from '../../packages/runtime/src/client/transport.ts';
+import { scale } from '../../testkit/scale.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
@@ -164,24 +165,18 @@ describe('a namespaced kind', () => {
         template: { metadata: { labels }, spec: { containers: [{ name: 'web', image: 'web:1' }] } },
       },
     });
-    expect(await client.getScale(Deployment, key)).toMatchObject({
+    expect(await scale(client, Deployment, key)).toMatchObject({
       kind: 'Scale',
       spec: {},
       status: { selector: 'app=web' },
     });
-    const scaled = await client.patchScale(Deployment, key, 2);
-    expect(scaled.spec.replicas).toBe(2);
-    const stale = { ...key, resourceVersion: created.metadata.resourceVersion };
-    expect(isConflict(await refusal(client.patchScale(Deployment, stale, 3)))).toBe(true);
+    expect((await scale(client, Deployment, key, 2)).spec.replicas).toBe(2);
 
-    const condition = (type: string) => ({ type, status: 'True', reason: 'Test', message: 'by a test' });
-    const applied = await client.applyStatus(Deployment, key, { conditions: [condition('Applied')] });
-    expect(applied.spec?.replicas).toBe(2);
-    expect(applied.status?.conditions).toContainEqual(expect.objectContaining({ type: 'Applied' }));
+    const condition = { type: 'Merged', status: 'True', reason: 'Test', message: 'by a test' };
     // Its controller writes the status too: who computes from an old one is told.
     const merge = async () => {
       const { resourceVersion } = (await client.get(Deployment, key)).metadata;
-      return client.mergeStatus(Deployment, { ...key, resourceVersion }, { conditions: [condition('Merged')] });
+      return client.mergeStatus(Deployment, { ...key, resourceVersion }, { conditions: [condition] });
     };
     expect((await untilNoConflict(merge)).status?.conditions).toContainEqual(
       expect.objectContaining({ type: 'Merged' }),
@@ -189,11 +184,12 @@ describe('a namespaced kind', () => {
     const update = async () => {
       const current = await client.get(Deployment, key);
       const status = { ...current.status, collisionCount: 7 };
-      return client.updateStatus(Deployment, { ...current, spec: { ...current.spec, replicas: 9 }, status } as never);
+      const changed = { ...current, spec: { ...current.spec, replicas: 9 }, status };
+      return client.update(Deployment, changed as never, { subresource: 'status' });
     };
     const updated = await untilNoConflict(update);
     expect(updated).toMatchObject({ spec: { replicas: 2 }, status: { collisionCount: 7 } });
-    expect(isConflict(await refusal(client.updateStatus(Deployment, created)))).toBe(true);
+    expect(isConflict(await refusal(client.update(Deployment, created, { subresource: 'status' })))).toBe(true);
     await client.delete(Deployment, key, { propagationPolicy: 'Background', gracePeriodSeconds: 0 });
   });
 });

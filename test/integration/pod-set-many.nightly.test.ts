@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/kinds/pod-set/kind.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { scale } from '../../testkit/scale.ts';
 import {
   active,
   apply,
@@ -30,7 +31,7 @@ test(`${many} pods are created over several reconciles, none too many, and remov
   await apply(key, { replicas: many });
   expect((await settled(key, many)).status?.podNames).toEqual(namesOf(await active(key.namespace)));
   expect(await creations(key.namespace)).toBe(many);
-  await cluster.client.patchScale(PodSet, key, 0);
+  await scale(cluster.client, PodSet, key, 0);
   await settled(key, 0);
   expect(await removals(key.namespace)).toHaveLength(many);
 });

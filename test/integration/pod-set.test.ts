@@ -7,6 +7,7 @@ import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { scale } from '../../testkit/scale.ts';
 import {
   active,
   apply,
@@ -65,15 +66,15 @@ describe('a PodSet', () => {
     const key = await keyNamed('scaled');
     await apply(key, { replicas: 1 });
     await settled(key, 1);
-    const scale = await eventually('the selector is known', async () => {
-      const found = await cluster.client.getScale(PodSet, key);
-      return found.status?.selector !== undefined && found;
+    const found = await eventually('the selector is known', async () => {
+      const now = await scale(cluster.client, PodSet, key);
+      return now.status?.selector !== undefined && now;
     });
-    expect(scale).toMatchObject({ spec: { replicas: 1 }, status: { selector: 'app=scaled,version=v0.1' } });
-    await cluster.client.patchScale(PodSet, key, 0);
+    expect(found).toMatchObject({ spec: { replicas: 1 }, status: { selector: 'app=scaled,version=v0.1' } });
+    await scale(cluster.client, PodSet, key, 0);
     await settled(key, 0);
     expect((await withReason(key, 'PodsReady')).status?.podNames).toEqual([]);
-    await cluster.client.patchScale(PodSet, key, 20);
+    await scale(cluster.client, PodSet, key, 20);
     expect((await settled(key, 20)).status?.podNames).toEqual(namesOf(await active(key.namespace)));
     expect(await creations(key.namespace)).toBe(21);
     const notes = await eventually('Events name the pods', async () => {
@@ -103,10 +104,10 @@ describe('a PodSet', () => {
     await cost(dear, '1');
     await setReady(unready, 'False');
     await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 3);
-    await cluster.client.patchScale(PodSet, key, 2);
+    await scale(cluster.client, PodSet, key, 2);
     await settled(key, 2);
     expect((await removals(key.namespace)).sort()).toEqual(namesOf([unready, cheap]));
-    await cluster.client.patchScale(PodSet, key, 1);
+    await scale(cluster.client, PodSet, key, 1);
     expect((await settled(key, 1)).status?.podNames).toEqual([dear.metadata.name]);
   });
 
@@ -346,7 +347,7 @@ describe('a PodSet', () => {
     const key = await keyNamed('huge');
     await expect(apply(key, { replicas: 5001 })).rejects.toThrow('should be less than or equal to 5000');
     await apply(key, { replicas: 0 });
-    await expect(cluster.client.patchScale(PodSet, key, 50_000)).rejects.toThrow('5000');
+    await expect(scale(cluster.client, PodSet, key, 50_000)).rejects.toThrow('5000');
   });
 });
 
@@ -394,7 +395,7 @@ describe('a PodSet among other pods and PodSets', () => {
       const names = (await cluster.client.get(PodSet, key)).status?.podNames ?? [];
       return names.length === 3 && !names.includes(dying.metadata.name);
     });
-    await cluster.client.patchScale(PodSet, key, 2);
+    await scale(cluster.client, PodSet, key, 2);
     const { status } = await eventually('two pods', async () => {
       const found = await cluster.client.get(PodSet, key);
       return found.status?.replicas === 2 && found;

@@ -10,6 +10,7 @@ import { cronJobKey } from '../../testkit/cron-job-key.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { scale } from '../../testkit/scale.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
@@ -51,7 +52,7 @@ test("the chart's role is also sufficient for the other kinds", async () => {
     await cluster.client.create(Pod, { metadata: { ...key, name: 'orphan', labels }, spec });
     await cluster.client.create(PodSet, { metadata, spec: { replicas: 2 } });
     await eventually('two pods', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 2);
-    await cluster.client.patchScale(PodSet, key, 0);
+    await scale(cluster.client, PodSet, key, 0);
     await eventually('no pods', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 0);
   } finally {
     ({ output } = await operator.stop());

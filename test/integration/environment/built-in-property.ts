@@ -301,7 +301,7 @@ export class BuiltInComparison {
       const metadata = { ...old.metadata, labels: { ...old.metadata.labels, written: 'beside' } };
       const sent = { ...old, metadata, spec: {}, status: choices[choice % choices.length] };
       const real = await outcomeOf(() =>
-        this.#client.updateStatus(kind, sent as unknown as KubeObject & { status: unknown }),
+        this.#client.update(kind, sent as unknown as KubeObject, { subresource: 'status' }),
       );
       if ('code' in real && real.code === 409) continue;
       if ('code' in real && real.code === 404) return;

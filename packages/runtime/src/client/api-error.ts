@@ -174,14 +174,6 @@ export const isRefusal = (error: unknown): error is ApiError =>
 /** The client lacks the permission, or admission or a quota denies the request. */
 export const isForbidden = (error: unknown): error is ApiError => hasReason(error, 'Forbidden');
 
-/** The server is overloaded, or a disruption budget forbids the eviction for now. The server did nothing. */
-export const isTooManyRequests = (error: unknown): error is ApiError =>
-  error instanceof ApiError && (error.code === 429 || error.reason === 'TooManyRequests');
-
-/** The server did not finish in time. The outcome of a write is unknown. */
-export const isServerTimeout = (error: unknown): error is ApiError =>
-  hasReason(error, 'Timeout') || hasReason(error, 'ServerTimeout');
-
 /** The resourceVersion or the continue token is too old: list again. */
 export const isExpired = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 410 || error.reason === 'Expired' || error.reason === 'Gone');

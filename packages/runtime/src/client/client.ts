@@ -150,16 +150,6 @@ export type JsonPatchOperation =
   | { readonly op: 'remove'; readonly path: string }
   | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string };
 
-/** The scale subresource (autoscaling/v1): the desired and the actual number of replicas of an object of any kind. */
-export interface Scale extends KubeObject {
-  readonly spec: { readonly replicas?: number };
-  readonly status?: {
-    readonly replicas: number;
-    /** The label selector of the counted pods, in the form that {@link Selection.labelSelector} takes. */
-    readonly selector?: string;
-  };
-}
-
 /** The key of an object and the version that a change is computed from. A write is a Conflict if the object has changed. */
 export type VersionedKey = ObjectKey & { readonly resourceVersion: string };
 
@@ -265,12 +255,6 @@ export interface Client {
   /** Server-side apply under the client's field manager. Creates the object if it does not exist. */
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T>;
 
-  /** Like {@link Client.update}, but only the status. */
-  updateStatus<T extends KubeObject & { readonly status?: unknown }>(
-    kind: Kind<T>,
-    object: NoInfer<T>,
-    options?: RequestOptions,
-  ): Promise<T>;
   /**
    * Merges `status` into the status subresource: a null removes the member, a list replaces the list.
    *
@@ -282,23 +266,6 @@ export interface Client {
     status: DesiredStatus<NonNullable<T['status']>>,
     options?: RequestOptions,
   ): Promise<T>;
-  /** Like {@link Client.apply}, but only the status. The object must exist. */
-  applyStatus<T extends KubeObject & { readonly status?: unknown }>(
-    kind: Kind<T>,
-    key: ObjectKey,
-    status: DesiredStatus<NonNullable<T['status']>>,
-    options?: ApplyOptions,
-  ): Promise<T>;
-
-  /** Reads the scale subresource. Deployments, StatefulSets, ReplicaSets and custom kinds that declare it have one. */
-  getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale>;
-  /**
-   * Sets the desired number of replicas.
-   *
-   * @param key with a resourceVersion, the write is a Conflict if the object has changed.
-   */
-  patchScale(kind: Kind, key: ObjectKey | VersionedKey, replicas: number, options?: RequestOptions): Promise<Scale>;
-
   /**
    * Deletes the object, or starts its deletion if a finalizer, a grace period or its dependents delay it.
    *

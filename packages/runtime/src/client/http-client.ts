@@ -17,7 +17,6 @@ import type {
   Patch,
   RequestOptions,
   RequestScope,
-  Scale,
   SubresourceOptions,
   VersionedKey,
   WatchEvent,
@@ -144,14 +143,6 @@ export class HttpClient implements Client {
     );
   }
 
-  async updateStatus<T extends KubeObject & { readonly status?: unknown }>(
-    kind: Kind<T>,
-    object: NoInfer<T>,
-    options?: RequestOptions,
-  ): Promise<T> {
-    return this.update<T>(kind, object, { ...options, subresource: 'status' });
-  }
-
   async patch<T extends KubeObject>(
     kind: Kind<T>,
     key: ObjectKey,
@@ -184,43 +175,6 @@ export class HttpClient implements Client {
   async apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
     const request: ClientRequest = { verb: 'apply', kind, key: manifest.metadata, uid: options?.uid };
     return this.#apply<T>(request, objectPath(kind, manifest.metadata), withTypeMeta(kind, manifest), options);
-  }
-
-  async applyStatus<T extends KubeObject & { readonly status?: unknown }>(
-    kind: Kind<T>,
-    key: ObjectKey,
-    status: DesiredStatus<NonNullable<T['status']>>,
-    options?: ApplyOptions,
-  ): Promise<T> {
-    const { name, namespace } = key;
-    const metadata = namespace === undefined ? { name } : { name, namespace };
-    const request: ClientRequest = { verb: 'apply', kind, key, uid: options?.uid, subresource: 'status' };
-    return this.#apply<T>(request, objectPath(kind, key, 'status'), withTypeMeta(kind, { metadata, status }), options);
-  }
-
-  async getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
-    return this.#read<Scale>(
-      { verb: 'get', kind, key, subresource: 'scale' },
-      objectPath(kind, key, 'scale'),
-      undefined,
-      options,
-    );
-  }
-
-  async patchScale(
-    kind: Kind,
-    key: ObjectKey | VersionedKey,
-    replicas: number,
-    options?: RequestOptions,
-  ): Promise<Scale> {
-    const path = objectPath(kind, key, 'scale');
-    const metadata = 'resourceVersion' in key ? { resourceVersion: key.resourceVersion } : {};
-    const body = { metadata, spec: { replicas } };
-    const signal = options?.signal;
-    return this.#write<Scale>(
-      { verb: 'patch', kind, key, subresource: 'scale', body },
-      { method: 'PATCH', path, contentType: mergePatch, body, signal },
-    );
   }
 
   async delete<T extends KubeObject>(

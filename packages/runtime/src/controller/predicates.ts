@@ -4,29 +4,17 @@ import type { KubeObject } from '../kind/object.ts';
 import type { ReportingObject } from './outcome.ts';
 import type { Predicate } from './predicate.ts';
 
-// Published as `predicates`. A predicate whose name ends in `Changed` filters `modified` only: `added` and `deleted` pass,
-// since there is nothing to compare. An
-// object that was deleted and created again is two deltas.
+// Published as `predicates`. An object that was deleted and created again is two deltas.
 
 /**
  * True if `metadata.generation` changed. The API server raises it when the spec changes, and when an object that has
- * finalizers is deleted, but not for the status, labels, annotations or other metadata. True for every delta of a kind
- * that has no generation.
+ * finalizers is deleted, but not for the status, labels, annotations or other metadata. True for `added` and `deleted`, which
+ * have nothing to compare, and for every delta of a kind that has no generation.
  */
 export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
   delta.object.metadata.generation === undefined ||
   delta.object.metadata.generation !== delta.previous.metadata.generation;
-
-/** True if a label was added, changed or removed. */
-export const labelsChanged: Predicate<KubeObject> = (delta) =>
-  delta.type !== 'modified' ||
-  !isDeepStrictEqual(delta.previous.metadata.labels ?? {}, delta.object.metadata.labels ?? {});
-
-/** True if an annotation was added, changed or removed. */
-export const annotationsChanged: Predicate<KubeObject> = (delta) =>
-  delta.type !== 'modified' ||
-  !isDeepStrictEqual(delta.previous.metadata.annotations ?? {}, delta.object.metadata.annotations ?? {});
 
 /**
  * True if anything changed except the messages of the conditions. For a controller that is to leave the messages of another writer of the
@@ -47,20 +35,13 @@ export const deletion: Predicate<KubeObject> = (delta) =>
   (delta.object.metadata.deletionTimestamp !== undefined &&
     (delta.type === 'added' || delta.previous.metadata.deletionTimestamp === undefined));
 
-// The first signature of `and` and `or` takes the object's type from where the result is used: a function without a type beside
+// The first signature of `or` takes the object's type from where the result is used: a function without a type beside
 // `generationChanged` would otherwise get a KubeObject. The second takes it from the predicates.
-
-/** True if all predicates return true. */
-export function and<T extends KubeObject>(...predicates: readonly Predicate<NoInfer<T>>[]): Predicate<T>;
-export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T>;
-export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {
-  return (delta) => predicates.every((predicate) => predicate(delta));
-}
 
 /**
  * True if any predicate returns true.
  *
- * @example predicates.or(predicates.generationChanged, predicates.annotationsChanged)
+ * @example predicates.or(predicates.generationChanged, predicates.deletion)
  *
  * @example
  * manager.controller(Widget, {
@@ -72,9 +53,4 @@ export function or<T extends KubeObject>(...predicates: readonly Predicate<NoInf
 export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T>;
 export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {
   return (delta) => predicates.some((predicate) => predicate(delta));
-}
-
-/** True if the predicate returns false. `not(generationChanged)` is false for `added` and `deleted`. */
-export function not<T extends KubeObject>(predicate: Predicate<T>): Predicate<T> {
-  return (delta) => !predicate(delta);
 }

@@ -9,8 +9,6 @@ import {
   isNamespaceTerminating,
   isNotFound,
   isRefusal,
-  isServerTimeout,
-  isTooManyRequests,
   isUidMismatch,
   isUnauthorized,
 } from '@echoperator/runtime/client';
@@ -143,8 +141,6 @@ describe('predicates', () => {
     ['isRefusal', isRefusal, refusals],
     ['isForbidden', isForbidden, ['forbidden', 'terminating']],
     ['isUnauthorized', isUnauthorized, ['unauthorized']],
-    ['isTooManyRequests', isTooManyRequests, ['tooMany', 'tooManyByCode']],
-    ['isServerTimeout', isServerTimeout, ['timeout', 'serverTimeout']],
     ['isNamespaceTerminating', isNamespaceTerminating, ['terminating']],
   ])('%s', (_, predicate, expected) => {
     expect(Object.keys(samples).filter((name) => predicate(samples[name]))).toEqual(expected);

@@ -126,12 +126,12 @@ describe('requests', () => {
     expect(await answer).toEqual(stored('a', '6'));
   });
 
-  test('mergeStatus and applyStatus take only members of the status', () => {
+  test('mergeStatus takes only members of the status', () => {
     const versioned = { ...key, resourceVersion: '5' };
     // @ts-expect-error a misspelt member
     expect(() => client.mergeStatus(Deployment, versioned, { redyReplicas: 2 })).toBeInstanceOf(Function);
     // @ts-expect-error a value of another type
-    expect(() => client.applyStatus(Deployment, key, { readyReplicas: '2' })).toBeInstanceOf(Function);
+    expect(() => client.mergeStatus(Deployment, versioned, { readyReplicas: '2' })).toBeInstanceOf(Function);
   });
 
   test('delete of an object that is gone at once, and of one that terminates later', async () => {
@@ -164,27 +164,9 @@ describe('requests', () => {
     await expect(answer).rejects.toMatchObject({ reason: 'Conflict' });
   });
 
-  test('applyStatus', async () => {
-    const answer = client.applyStatus(Widget, key, { phase: 'Up' }, { force: true, uid: 'u' });
-    const request = await server.next({ method: 'PATCH', path: `${path}/a/status` });
-    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester', force: 'true' });
-    expect(request.headers['content-type']).toBe('application/apply-patch+yaml');
-    expect(request.body).toEqual({
-      apiVersion: 'test.example/v1',
-      kind: 'Widget',
-      metadata: { ...key, uid: 'u' },
-      status: { phase: 'Up' },
-    });
-    request.json(200, stored('a', '2'));
-    await answer;
-  });
-
-  test.each([
-    ['the object', () => client.update(Widget, stored('a', '5')), `${path}/a`],
-    ['its status', () => client.updateStatus(Widget, stored('a', '5')), `${path}/a/status`],
-  ])('update of %s', async (_, update, expected) => {
-    const answer = update();
-    const request = await server.next({ method: 'PUT', path: expected });
+  test('update', async () => {
+    const answer = client.update(Widget, stored('a', '5'));
+    const request = await server.next({ method: 'PUT', path: `${path}/a` });
     expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester' });
     expect(request.body).toEqual({ apiVersion: 'test.example/v1', kind: 'Widget', ...stored('a', '5') });
     request.json(200, stored('a', '6'));
@@ -195,6 +177,7 @@ describe('requests', () => {
     [{ type: 'merge', body: { spec: null } }, {}, `${path}/a`, 'application/merge-patch+json'],
     [{ type: 'json', body: [{ op: 'remove', path: '/spec' }] }, {}, `${path}/a`, 'application/json-patch+json'],
     [{ type: 'json', body: [] }, { subresource: 'status' }, `${path}/a/status`, 'application/json-patch+json'],
+    [{ type: 'merge', body: {} }, { subresource: 'scale' }, `${path}/a/scale`, 'application/merge-patch+json'],
   ])('patch %j %j', async (patch, options, expected, contentType) => {
     const answer = client.patch(Widget, key, patch, options);
     const request = await server.next({ method: 'PATCH', path: expected });
@@ -202,18 +185,6 @@ describe('requests', () => {
     expect(request.body).toEqual(patch.body);
     request.json(200, stored('a', '6'));
     await answer;
-  });
-
-  test('getScale and patchScale', async () => {
-    const scale = { ...stored('a', '1'), spec: { replicas: 2 } };
-    const reading = client.getScale(Widget, key);
-    (await server.next({ method: 'GET', path: `${path}/a/scale` })).json(200, scale);
-    expect(await reading).toEqual(scale);
-    const setting = client.patchScale(Widget, { ...key, resourceVersion: '1' }, 3);
-    const request = await server.next({ method: 'PATCH', path: `${path}/a/scale` });
-    expect(request.body).toEqual({ metadata: { resourceVersion: '1' }, spec: { replicas: 3 } });
-    request.json(200, scale);
-    await setting;
   });
 
   test('requests for metadata use the Accept header', async () => {
@@ -262,9 +233,6 @@ describe('requests', () => {
   test.each<[string, (signal: AbortSignal) => Promise<unknown>]>([
     ['update', (signal) => client.update(Widget, stored('a', '1'), { signal })],
     ['patch', (signal) => client.patch(Widget, key, { type: 'merge', body: {} }, { signal })],
-    ['applyStatus', (signal) => client.applyStatus(Widget, key, {}, { signal })],
-    ['getScale', (signal) => client.getScale(Widget, key, { signal })],
-    ['patchScale', (signal) => client.patchScale(Widget, key, 1, { signal })],
     ['getMetadata', (signal) => client.getMetadata(Widget, key, { signal })],
     ['listMetadata', (signal) => client.listMetadata(Widget, { signal })],
     ['deleteCollection', (signal) => client.deleteCollection(Widget, { namespace: 'default', signal })],

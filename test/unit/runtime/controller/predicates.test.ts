@@ -3,13 +3,9 @@ import type { Delta } from '@echoperator/runtime/cache';
 import type { ObjectMeta } from '@echoperator/runtime/client';
 import { describe, expect, test } from '@jest/globals';
 import {
-  and,
-  annotationsChanged,
   deletion,
   generationChanged,
   ignoringConditionMessages,
-  labelsChanged,
-  not,
   or,
 } from '../../../../packages/runtime/src/controller/predicates.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
@@ -30,16 +26,6 @@ describe('a predicate', () => {
     ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 2 }), true],
     ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 1, labels: { a: 'b' } }), false],
     ['generationChanged', generationChanged, modified({}, {}), true],
-    ['labelsChanged', labelsChanged, modified({ labels: { a: 'b' } }, { labels: { a: 'c' } }), true],
-    ['labelsChanged', labelsChanged, modified({ labels: { a: 'b' } }, {}), true],
-    ['labelsChanged', labelsChanged, modified({ labels: {} }, { annotations: { a: 'b' } }), false],
-    ['annotationsChanged', annotationsChanged, modified({}, { annotations: { a: 'b' } }), true],
-    [
-      'annotationsChanged',
-      annotationsChanged,
-      modified({ annotations: { a: 'b' } }, { annotations: { a: 'b' } }),
-      false,
-    ],
     ['deletion', deletion, modified({}, gone), true],
     ['deletion', deletion, modified(gone, gone), false],
     ['deletion', deletion, added(gone), true],
@@ -49,13 +35,9 @@ describe('a predicate', () => {
     expect(predicate(delta)).toBe(passes);
   });
 
-  test.each<[string, Predicate<KubeObject>]>([
-    ['generationChanged', generationChanged],
-    ['labelsChanged', labelsChanged],
-    ['annotationsChanged', annotationsChanged],
-  ])('returns true for an addition and a deletion: %s', (_, predicate) => {
-    expect(predicate(added())).toBe(true);
-    expect(predicate(deleted)).toBe(true);
+  test('generationChanged returns true for an addition and a deletion', () => {
+    expect(generationChanged(added())).toBe(true);
+    expect(generationChanged(deleted)).toBe(true);
   });
 });
 
@@ -64,10 +46,8 @@ describe('predicates combine', () => {
   const no: Predicate<KubeObject> = () => false;
   const delta = added();
 
-  test('with and, or, not', () => {
-    expect([and(yes, yes)(delta), and(yes, no)(delta), and()(delta)]).toEqual([true, false, true]);
+  test('with or', () => {
     expect([or(no, yes)(delta), or(no, no)(delta), or()(delta)]).toEqual([true, false, false]);
-    expect([not(yes)(delta), not(no)(delta)]).toEqual([false, true]);
   });
 
   test('if one is for any object and one for one kind', () => {
@@ -77,14 +57,9 @@ describe('predicates combine', () => {
   });
 
   test('gives a function beside it the type of the object', () => {
-    const isWide: Predicate<Widget> = and(generationChanged, (delta) => delta.object.spec?.size === 2);
     const isWideOrDeleted: Predicate<Widget> = or(deletion, (delta) => delta.object.spec?.size === 2);
     const wide = { type: 'added', object: { ...stored('a', '1'), spec: { size: 2 } } } as const;
-    expect([isWide(wide), isWideOrDeleted(wide), isWideOrDeleted(added() as Delta<Widget>)]).toEqual([
-      true,
-      true,
-      false,
-    ]);
+    expect([isWideOrDeleted(wide), isWideOrDeleted(added() as Delta<Widget>)]).toEqual([true, false]);
   });
 });
 

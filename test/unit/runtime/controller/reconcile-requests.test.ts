@@ -135,7 +135,7 @@ describe('the store', () => {
     await controller(
       firstOnly(async (client) => {
         await client.create(Part, { metadata: partKey }, { dryRun: true });
-        await client.patchScale(Part, partKey, 3);
+        await client.patch(Part, partKey, { type: 'merge', body: {} }, { subresource: 'scale' });
         await client.list(Part, { namespace: 'default' });
         await client.getMetadata(Part, partKey);
         isDone = true;
@@ -253,7 +253,7 @@ describe('a key without a predicate', () => {
     const mine = (at: number): object => ({ type: 'Mine', at });
     const status = { conditions: [mine(2)] };
     await controller(
-      firstOnly((client) => client.applyStatus(Widget, widgetKey, status as never, { force: true })),
+      firstOnly((client) => client.apply(Widget, { metadata: widgetKey, status } as never, { force: true })),
       { widget: withConditions('1', { type: 'Theirs' }, mine(1)) },
     );
     (await next('PATCH')).json(200, withConditions('20', mine(2)));

@@ -178,7 +178,8 @@ describe('a simulation', () => {
   test('throws at a request that the server does not know', () =>
     run(async ({ client }) => {
       await expect(client.list(CustomResourceDefinition)).rejects.toThrow('add a custom kind to `kinds`');
-      await expect(client.getScale(Greeting, key)).rejects.toThrow(NotSimulatedError);
+      const scaling = client.patch(Greeting, key, { type: 'merge', body: {} }, { subresource: 'scale' });
+      await expect(scaling).rejects.toThrow(NotSimulatedError);
     }));
 
   test.each([
