@@ -5,11 +5,11 @@ import { WatchOverdueError } from '../client/http-client.ts';
 import { listPages } from '../client/list-pages.ts';
 import { type Kind, resourceName } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
+import { Backoff } from '../shared/backoff.ts';
+import { isDefect } from '../shared/is-defect.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
-import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
-import { isDefect } from './is-defect.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
 /**

@@ -1,13 +1,11 @@
 import { inspect } from 'node:util';
 import type { AnyInformer, Informer, InformerOptions, Writer } from '../cache/informer.ts';
-import { isDefect } from '../cache/is-defect.ts';
 import type { Delta } from '../cache/store.ts';
 import { isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
 import { GateClosedError } from '../client/gate.ts';
 import { type Kind, requireKeyInScope } from '../kind/kind.ts';
 import { type KubeObject, keyString, type ObjectKey, parseKey } from '../kind/object.ts';
-import { differOnlyInStatus } from '../observability/field-paths.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type {
   ControllerKeyState,
@@ -20,10 +18,12 @@ import type {
 } from '../observer/operator-observer.ts';
 import type { Cause } from '../queue/cause.ts';
 import type { QueueItem } from '../queue/fair-queue.ts';
-import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { type RetryOptions, WorkQueue } from '../queue/work-queue.ts';
+import { differOnlyInStatus } from '../shared/field-paths.ts';
+import { isDefect } from '../shared/is-defect.ts';
 import type { Logger } from '../shared/logger.ts';
 import { nextTurn, pause } from '../shared/pause.ts';
+import { maxTimerMs, requireTimerMs } from '../shared/timer-ms.ts';
 import { DeltaCauses } from './delta-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import { Overwrites } from './overwrites.ts';

@@ -1,8 +1,8 @@
 import type { DeltaOrigin, FieldOwner } from '../cache/informer.ts';
 import type { Delta } from '../cache/store.ts';
 import type { KubeObject } from '../kind/object.ts';
-import { changedPaths, isEmpty, segmentsOf } from '../observability/field-paths.ts';
 import type { DeltaCause } from '../queue/cause.ts';
+import { changedPaths, isEmpty, segmentsOf } from '../shared/field-paths.ts';
 import { isReadableDelta } from './predicate.ts';
 
 /** How many causes of a kind are kept for reuse. */

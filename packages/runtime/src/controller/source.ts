@@ -1,5 +1,5 @@
-import { Backoff } from '../cache/backoff.ts';
 import type { ObjectKey } from '../kind/object.ts';
+import { Backoff } from '../shared/backoff.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import type { Enqueue } from './watch.ts';

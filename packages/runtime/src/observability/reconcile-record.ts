@@ -5,7 +5,7 @@ import type { Kind } from '../kind/kind.ts';
 import type { ObjectKey } from '../kind/object.ts';
 import type { FailureKind, QueuedKey, ReconcileTrace, ResultLabel } from '../observer/operator-observer.ts';
 import type { Cause } from '../queue/cause.ts';
-import { patchedPaths } from './field-paths.ts';
+import { patchedPaths } from '../shared/field-paths.ts';
 
 /** How many differing fields of an apply are named. */
 const maxPaths = 4;

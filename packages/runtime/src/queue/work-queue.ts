@@ -1,6 +1,6 @@
+import { maxTimerMs } from '../shared/timer-ms.ts';
 import { type Cause, withCause } from './cause.ts';
 import { FairQueue, namespaceOf, type Priority, QueueItem } from './fair-queue.ts';
-import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** Observes the queue, for metrics. All calls are synchronous and must not throw. */

@@ -1,5 +1,5 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
-import { Backoff } from '../../../../packages/runtime/src/cache/backoff.ts';
+import { Backoff } from '../../../../packages/runtime/src/shared/backoff.ts';
 
 afterEach(() => {
   jest.restoreAllMocks();

@@ -1,9 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  changedPaths,
-  differOnlyInStatus,
-  patchedPaths,
-} from '../../../../packages/runtime/src/observability/field-paths.ts';
+import { changedPaths, differOnlyInStatus, patchedPaths } from '../../../../packages/runtime/src/shared/field-paths.ts';
 import { stored } from '../../../../testkit/widgets.ts';
 
 const shared = [1];

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { isDefect } from '../../../../packages/runtime/src/cache/is-defect.ts';
+import { isDefect } from '../../../../packages/runtime/src/shared/is-defect.ts';
 
 const withCode = (error: Error, code: string): Error => Object.assign(error, { code });
 /** An error of `fetch`: it wraps the cause in a TypeError. */
