@@ -16,7 +16,14 @@ import {
   selectorLabels,
 } from './desired.ts';
 import type { BookStore } from './kind.ts';
-import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
+import {
+  type AppResult,
+  type ComponentOutcome,
+  kubectlCommand,
+  nameTakenOutcome,
+  rolloutOf,
+  withLink,
+} from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {
@@ -43,8 +50,9 @@ export async function reconcileApp(
   const existing = options.context.owned(Deployment).find(({ metadata }) => metadata.name === name);
   if (databaseServiceTaken !== undefined) {
     const { serviceName } = spec.database;
-    const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore. The condition DatabaseReady says what to do`;
-    return { app: { reason: databaseServiceTaken.reason, message }, deployment: existing };
+    const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore`;
+    const { reason } = databaseServiceTaken;
+    return { app: { reason, message: withLink(message, reason) }, deployment: existing };
   }
   try {
     return await applyApp(bookStore, spec, existing, options);
@@ -65,13 +73,11 @@ async function applyApp(
   const applied = await context.tryApply(Deployment, manifest);
   const service = await context.tryApply(Service, appServiceOf(bookStore, spec));
   if (applied.type === 'nameTaken') {
-    const advice = (deletion: string) => `delete it (${deletion}), or create this BookStore again under another name`;
-    return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
+    return { app: nameTakenOutcome(bookStore, Deployment, applied.holder) };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
-    const advice = (deletion: string) => `set another bookApp.serviceName, or delete it (${deletion})`;
-    return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
+    return { app: nameTakenOutcome(bookStore, Service, service.holder), deployment };
   }
   if (service.type === 'terminating') return { app: replacingOutcome(Service, service.object), deployment };
   if (applied.type === 'terminating') return { app: replacingOutcome(Deployment, deployment), deployment };

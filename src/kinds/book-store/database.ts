@@ -30,7 +30,14 @@ import {
 } from './desired.ts';
 import type { BookStore } from './kind.ts';
 import { restartPodsForFileSystemResize } from './restart.ts';
-import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
+import {
+  type ComponentOutcome,
+  type DatabaseResult,
+  kubectlCommand,
+  nameTakenOutcome,
+  rolloutOf,
+  withLink,
+} from './status.ts';
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
@@ -91,9 +98,7 @@ async function applyService(
     const applied = await context.tryApply(Service, databaseServiceOf(bookStore, spec));
     if (applied.type === 'terminating') return { database: replacingOutcome(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const advice = (deletion: string) =>
-      `delete it (${deletion}), or create this BookStore again with another bookDB.serviceName (to keep its data, set bookDB.reclaimPolicy to Retain first), and configure the app to connect to that`;
-    const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
+    const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder);
     return { database: serviceTaken, serviceTaken };
   } catch (error) {
     if (!isRefusal(error)) throw error;
@@ -129,7 +134,7 @@ async function updateStatefulSet(
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
   if (!isControlledBy(existing, bookStore)) {
-    return notChecked(bookStore, statefulSetNameTaken(bookStore, existing), claims);
+    return notChecked(bookStore, nameTakenOutcome(bookStore, StatefulSet, existing), claims);
   }
   if (existing.metadata.deletionTimestamp !== undefined) {
     return notChecked(bookStore, replacingOutcome(StatefulSet, existing), claims);
@@ -202,7 +207,7 @@ async function applyStatefulSet(
 ): Promise<StatefulSetOutcome> {
   const { context, podDefaults } = options;
   const applied = await context.tryApply(StatefulSet, statefulSetOf(bookStore, spec, existing, podDefaults));
-  if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
+  if (applied.type === 'nameTaken') return { database: nameTakenOutcome(bookStore, StatefulSet, applied.holder) };
   if (applied.type === 'terminating') return { database: replacingOutcome(StatefulSet, applied.object) };
   return { ...(await databaseOutcome(bookStore, applied.object, options)), statefulSet: applied.object };
 }
@@ -222,14 +227,6 @@ export const minOf = (...delaysMs: readonly (number | undefined)[]): number | un
   return defined.length === 0 ? undefined : Math.min(...defined);
 };
 
-const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): ComponentOutcome =>
-  nameTakenOutcome(
-    bookStore,
-    StatefulSet,
-    holder,
-    (deletion) => `delete it (${deletion}), or create this BookStore again under another name`,
-  );
-
 /** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
 function claimTakenOutcome(
   bookStore: BookStore,
@@ -238,24 +235,22 @@ function claimTakenOutcome(
   const foreignClaim = claims.find(isForeign);
   const controller = foreignClaim && controllerOf(foreignClaim);
   if (foreignClaim === undefined || controller === undefined) return undefined;
-  const advice = (deletion: string) =>
-    `pod ${podNameOf(foreignClaim)} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${deletion})`;
   const problem = `claim ${foreignClaim.metadata.name} is controlled by ${controller.kind} ${controller.name}, so the operator neither grows it nor adds a pod to StatefulSet ${statefulSetKey(bookStore).name}`;
-  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice, problem);
+  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, problem);
 }
 
 /** The outcome if a claim in use is being deleted: it exists for as long as its pod. */
 function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
   const { name } = claim.metadata;
   const volume = claim.spec?.volumeName;
-  const deletePod = `run ${kubectlCommand(bookStore, `delete pod ${podNameOf(claim)}`)}`;
-  const retain = `kubectl patch pv ${volume} --patch '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
-  const advice =
+  const loss =
     volume === undefined
-      ? `claim ${name} is being deleted; it has no volume, so no data is lost. If it stays, see its metadata.finalizers (${kubectlCommand(bookStore, `get pvc ${name} --output yaml`)}), or ${deletePod}`
-      : `claim ${name} is being deleted: when pod ${podNameOf(claim)} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain. Save the data or set that (${retain}), then ${deletePod}`;
-  const message = `${advice}; until then the operator does not change StatefulSet ${statefulSetKey(bookStore).name}`;
-  return { reason: 'ClaimBeingDeleted', message };
+      ? 'it has no volume, so no data is lost'
+      : `when pod ${podNameOf(claim)} ends, PersistentVolume ${volume} is deleted with the data, unless its persistentVolumeReclaimPolicy is Retain`;
+  const { name: statefulSet } = statefulSetKey(bookStore);
+  const wait = `until it is gone, the operator does not change StatefulSet ${statefulSet}`;
+  const reason = 'ClaimBeingDeleted';
+  return { reason, message: withLink(`claim ${name} is being deleted: ${loss}; ${wait}`, reason) };
 }
 
 /** The spec without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
@@ -286,8 +281,9 @@ async function databaseOutcome(
     return { database, requeueAfterMs: missing?.requeueAfterMs };
   }
   if (desired <= 1) return { database: { reason: 'DatabaseServing', message: readyPods } };
-  const message = `${readyPods}, but their databases are independent: each has its own data. Set bookDB.replicas to 1, unless the image replicates the data`;
-  return { database: { reason: 'IndependentDatabases', message } };
+  const reason = 'IndependentDatabases';
+  const message = `${readyPods}, but their databases are independent: each has its own data`;
+  return { database: { reason, message: withLink(message, reason) } };
 }
 
 /** Whether the StatefulSet controller has failed to create a pod: otherwise its status counts the pods that it has just created. */

@@ -6,7 +6,7 @@ import { claimsOfDatabase, isForeign, listClaims, podNameOf } from './claims.ts'
 import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { BookStore } from './kind.ts';
-import { type BookStoreOutcome, firstOf, kubectlCommand } from './status.ts';
+import { type BookStoreOutcome, firstOf, kubectlCommand, withLink } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
@@ -36,8 +36,8 @@ export async function deleteData(
     const { name, resourceVersion } = statefulSet.metadata;
     await context.delete(StatefulSet, statefulSet, { resourceVersion });
     const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
-    const command = kubectlCommand(bookStore, `get statefulset ${name} --output yaml`);
-    const message = `waiting for StatefulSet ${name} to be deleted; if that takes long, see its metadata.finalizers (${command}); then the operator deletes its claims with the label ${label}`;
+    const what = `waiting for StatefulSet ${name} to be deleted; then the operator deletes its claims with the label ${label}`;
+    const message = withLink(what, 'Deleting');
     return { reason: 'Deleting', message, requeueAfterMs: statefulSetRecheckMs };
   }
   const claims = await listClaims(client, bookStore);

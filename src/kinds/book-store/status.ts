@@ -16,7 +16,7 @@ import {
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '@echoperator/runtime/kinds';
 import { limits } from '../shared/limits.ts';
 import { deploymentKey, type SpecWithDefaults, statefulSetKey } from './desired.ts';
-import { BookStore } from './kind.ts';
+import { BookStore, bookStorePage } from './kind.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
 const appReasons = defineReasons({
@@ -263,21 +263,34 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/**
- * @param adviceWith tells a person what to do, given the command that deletes the holder of the name.
- * @param problem if it is not that the holder exists and does not belong to the BookStore.
- */
-export function nameTakenOutcome(
+/** @param problem if it is not that the holder exists and does not belong to the BookStore. */
+export const nameTakenOutcome = (
   bookStore: BookStore,
   kind: Kind,
   holder: KubeObject,
-  adviceWith: (deletion: string) => string,
   problem?: string,
-): ComponentOutcome {
-  const resource = kind.kind === 'PersistentVolumeClaim' ? 'pvc' : kind.kind.toLowerCase();
-  const advice = adviceWith(kubectlCommand(bookStore, `delete ${resource} ${holder.metadata.name}`));
-  return nameTaken({ kind: BookStore, object: bookStore }, kind, holder, { advice, problem });
-}
+): ComponentOutcome =>
+  nameTaken({ kind: BookStore, object: bookStore }, kind, holder, { advice: seeSection('NameTaken'), problem });
+
+/** The reasons that have a section in the page, which says what to do. Its heading is the reason. */
+export const documentedReasons: ReadonlySet<BookStoreOutcome['reason']> = new Set([
+  'NameTaken',
+  'IndependentDatabases',
+  'ClaimBeingDeleted',
+  'Deleting',
+  'VolumeLost',
+  'StorageClassCannotGrow',
+  'ResizeRefused',
+  'ClaimsGrowing',
+  'FileSystemResizePending',
+  'ResizeFailing',
+]);
+
+/** The message with a link to the section of the reason, if it has one. */
+export const withLink = (message: string, reason: BookStoreOutcome['reason']): string =>
+  documentedReasons.has(reason) ? `${message}; ${seeSection(reason)}` : message;
+
+const seeSection = (reason: BookStoreOutcome['reason']): string => `see ${bookStorePage}#${reason.toLowerCase()}`;
 
 /** A command for the namespace of the BookStore, as a message suggests it. */
 export const kubectlCommand = ({ metadata }: BookStore, args: string): string =>

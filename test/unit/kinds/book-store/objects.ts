@@ -36,3 +36,7 @@ export const pendingAt = (lastTransitionTime: string | undefined) => ({
     { type: 'FileSystemResizePending', status: 'True', ...(lastTransitionTime && { lastTransitionTime }) },
   ],
 });
+
+/** The end of a message that links to a section of the kind's page. */
+export const see = (section: string): string =>
+  `see https://github.com/echoperator/echoperator/blob/main/docs/book-store.md#${section}`;

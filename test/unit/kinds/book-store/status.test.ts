@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Reason } from '@echoperator/runtime/controller';
 import type { Deployment } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
@@ -8,11 +10,13 @@ import {
   bookStoreReasons,
   type ComponentOutcome,
   type DatabaseResult,
+  documentedReasons,
   firstOf,
   outcomeOf,
   rolloutOf,
   type VolumeOutcome,
 } from '../../../../src/kinds/book-store/status.ts';
+import { headingAnchors } from '../../../../testkit/markdown.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
@@ -115,4 +119,10 @@ describe('a rollout', () => {
   test('is not complete without a status', () => {
     expect(rollout(undefined)).toEqual({ desired: 3, ready: 0, updated: 0, isComplete: false });
   });
+});
+
+test('each reason whose message links to the page has a section there', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../../../docs/book-store.md'), 'utf8');
+  const anchors = headingAnchors(page);
+  expect([...documentedReasons].filter((reason) => !anchors.includes(reason.toLowerCase()))).toEqual([]);
 });
