@@ -106,9 +106,6 @@ const projectBars: readonly Bar[] = [
   // The records take at most 3 MB, for which V8's peak grows by about 4 MB of 66.
   { measure: 'besidePeakAnonymous', peers: unrecorded, bound: { atMost: 1.06 } },
   { measure: 'rowsSeconds', peers: ['ceiling'], bound: { atMost: 1.2 } },
-  // Twice as many as if each wrote 100 of the 2000 rows.
-  { measure: 'rowStatements', bound: { atMost: 40 } },
-  { measure: 'rowsToCopy', bound: { atMost: 5 } },
 ];
 
 /** Whether the median meets a bar. */

@@ -146,8 +146,6 @@ describe('kinds outside the cluster', () => {
     ]);
     expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
       ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', '–'],
-      ['PostgresWriters: statements', '≤ 40', '30 [30, 30]', '1', '0.0 %', 'met', '–'],
-      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', '1', '0.0 %', 'missed', '–'],
     ]);
     expect(section).not.toContain('in a run of its own');
   });

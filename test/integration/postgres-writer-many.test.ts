@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, test } from '@jest/globals';
-import { expectFewStatements, startManyWorld, timeLimitMs } from './environment/many-postgres-writers.ts';
+import { expectAStatementEach, startManyWorld, timeLimitMs } from './environment/many-postgres-writers.ts';
 import type { PostgresWorld } from './environment/postgres-world.ts';
 
 const count = 100;
@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 
 test(
-  `${count} PostgresWriters are made, changed and deleted in few statements, and rows = resources`,
-  () => expectFewStatements(world, count),
+  `${count} PostgresWriters are created, changed and deleted by a statement each`,
+  () => expectAStatementEach(world, count),
   timeLimitMs(count) * 3,
 );

@@ -1,7 +1,6 @@
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
-import { InFlightCount } from '../../src/external/batch.ts';
 import { Database } from '../../src/kinds/postgres-writer/database.ts';
 import type { Row } from '../../src/kinds/postgres-writer/statements.ts';
 import type { Rows } from '../../src/kinds/postgres-writer/tables.ts';
@@ -55,7 +54,7 @@ function tables(statementTimeoutSeconds = 4): {
     log,
   });
   opened.push(database);
-  const found = new Tables({ database, inFlight: new InFlightCount() });
+  const found = new Tables({ database, maxStatements: 2 });
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 

@@ -132,8 +132,8 @@ export const plans: KindPlans = {
       name: 'PostgresWriter: a column is not compared',
       file: 'src/kinds/postgres-writer/statements.ts',
       find: `
-        OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")\``,
-      replace: ')`',
+        OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C"\``,
+      replace: '`',
       plans: { mutate: ['PostgresWriter/country'] },
       notSimulated: needsDatabase,
     },

@@ -103,7 +103,11 @@ export function ofOutside(): Registry {
   const registry = new Registry();
   outsideUp(registry, 'postgres', { isDown: () => false, isAwaited: () => false });
   statementMetrics(registry, { query: async () => [] });
-  connectionMetrics(registry, { connections: () => ({ idle: 0, inUse: 0, waitingStatements: 0 }) }, 1);
+  connectionMetrics(registry, {
+    database: { connections: () => ({ idle: 0, inUse: 0, waitingStatements: 0 }) },
+    tables: { waitingStatements: 0 },
+    poolSize: 1,
+  });
   callMetrics(registry);
   return registry;
 }

@@ -75,7 +75,7 @@ export class PetStore {
   readonly #client: PetStoreClient;
   readonly #closing = new AbortController();
   /** Looks up many ids in one search, because the store cannot search by id. */
-  readonly #lookups = new Batch<string, Lookup>({ execute: (ids) => this.#findIds(ids) });
+  readonly #lookups = new Batch<string, Lookup>((ids) => this.#findIds(ids));
   /** The connection on which the last search showed that the store remembers request ids. */
   #rememberingConnection: object | undefined;
 

@@ -2,7 +2,6 @@
 
 import { cleanedUp, defineController, findCondition } from '@echoperator/runtime';
 import { currentReady, type EventNotice } from '@echoperator/runtime/controller';
-import { InFlightCount } from '../../external/batch.ts';
 import { outsideUp } from '../../external/outside-up.ts';
 import { limits } from '../shared/limits.ts';
 import { Database } from './database.ts';
@@ -14,10 +13,7 @@ import { isAllowedTable, recordedTables, type WriterMemory, WriterRow, type Writ
 import { parseTableName, type Table, tableText } from './statements.ts';
 import { Tables, type Written } from './tables.ts';
 
-/**
- * The minimum of workers. Most of them wait for a statement that they share: with four workers, a statement would write at most four
- * rows.
- */
+/** The minimum of workers: those that wait for the rows of a table that is locked or slow must leave others for the other tables. */
 const minWorkers = 200;
 
 /** The most that `freshMs` can be: by then a status write has enqueued its key. */
@@ -66,14 +62,13 @@ export function postgresWriterController(options: PostgresWriterOptions) {
     setUp: ({ store, log, registry, gate }): WriterState & AsyncDisposable => {
       const database = new Database({ settings, log, gate });
       outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(store) });
-      connectionMetrics(registry, database, settings.poolSize);
-      const inFlight = new InFlightCount();
       const isAllowed = (table: Table): boolean => isAllowedTable(table, shared.allowedTables);
-      const tables = new Tables({ database: statementMetrics(registry, database), inFlight, isAllowed });
-      return { tables, inFlight, [Symbol.asyncDispose]: () => database.close() };
+      // A table whose rows are locked or slow leaves connections to the others.
+      const maxStatements = Math.ceil(settings.poolSize / 2);
+      const tables = new Tables({ database: statementMetrics(registry, database), maxStatements, isAllowed });
+      connectionMetrics(registry, { database, tables, poolSize: settings.poolSize });
+      return { tables, [Symbol.asyncDispose]: () => database.close() };
     },
-    // A statement waits for the rows of the other reconciles in flight, those that only write the finalizer or the status included.
-    around: (work, { inFlight }) => inFlight.during(work),
     reconcile: async (writer, { state, memory, signal, writeStatus, report }) => {
       if (isFresh(writer, memory, freshMs)) return;
       const row = new WriterRow({ ...shared, writer, state, memory, signal });

@@ -45,7 +45,7 @@ export class RowRefusedError extends Error {
   override readonly name = 'RowRefusedError';
 }
 
-/** A row could not be written or deleted in time: it is locked, or it or rows before it took too long. */
+/** A row could not be written or deleted in time: it is locked, or its statement took too long. */
 export class RowBusyError extends Error {
   override readonly name = 'RowBusyError';
 }

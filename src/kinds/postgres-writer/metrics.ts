@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Database } from './database.ts';
 import type { Statement } from './statements.ts';
+import type { Tables } from './tables.ts';
 
 /** In seconds: a statement takes a millisecond, and at most its time-out and the wait for a connection. */
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -38,7 +39,18 @@ export function statementMetrics(registry: Registry, database: Pick<Database, 'q
 }
 
 /** Reads the state of the connection pool at each scrape. */
-export function connectionMetrics(registry: Registry, database: Pick<Database, 'connections'>, poolSize: number): void {
+export function connectionMetrics(
+  registry: Registry,
+  {
+    database,
+    tables,
+    poolSize,
+  }: {
+    readonly database: Pick<Database, 'connections'>;
+    readonly tables: Pick<Tables, 'waitingStatements'>;
+    readonly poolSize: number;
+  },
+): void {
   const registers = [registry];
   new Gauge({
     name: 'echoperator_postgres_connections',
@@ -53,10 +65,10 @@ export function connectionMetrics(registry: Registry, database: Pick<Database, '
   });
   new Gauge({
     name: 'echoperator_postgres_waiting_statements',
-    help: 'Statements that wait for a connection.',
+    help: 'Statements that wait for a connection, or for others on their table.',
     registers,
     collect() {
-      this.set(database.connections().waitingStatements);
+      this.set(database.connections().waitingStatements + tables.waitingStatements);
     },
   });
   new Gauge({

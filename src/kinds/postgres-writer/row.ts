@@ -1,5 +1,4 @@
 import { missingField } from '@echoperator/runtime/controller';
-import type { InFlightCount } from '../../external/batch.ts';
 import { OutsideDownError } from '../../external/circuit.ts';
 import { untilAborted } from '../../external/concurrency.ts';
 import { limits } from '../shared/limits.ts';
@@ -21,7 +20,6 @@ import type { Tables, Written } from './tables.ts';
 /** The tables of the database, as reconciles use them. */
 export interface WriterState {
   readonly tables: Pick<Tables, 'find' | 'rowsOf'>;
-  readonly inFlight: InFlightCount;
 }
 
 /** What the operator remembers of a PostgresWriter. */
@@ -78,11 +76,8 @@ export class WriterRow {
 
   upsert(table: Table): Promise<Written> {
     const { writer, state, signal } = this.#options;
-    // On abort, stop waiting but let the statement run: it contains other rows too.
-    return untilAborted(
-      state.inFlight.waiting(() => state.tables.rowsOf(table).upsert(rowOf(writer))),
-      signal,
-    );
+    // On abort, stop waiting but let the statement run: it ends by its own timeout.
+    return untilAborted(state.tables.rowsOf(table).upsert(rowOf(writer)), signal);
   }
 
   /** Deletes the row from each of the tables. A failure does not keep the row in the tables after it. */
@@ -136,10 +131,7 @@ export class WriterRow {
     if (table === undefined) return;
     const rows = state.tables.rowsOf(this.#allowed(table));
     try {
-      await untilAborted(
-        state.inFlight.waiting(() => rows.delete(rowIdOf(writer))),
-        signal,
-      );
+      await untilAborted(rows.delete(rowIdOf(writer)), signal);
     } catch (error) {
       if (!(error instanceof OutsideDownError) || error.reason !== 'TableMissing') throw error;
       const { deletionTimestamp } = writer.metadata;

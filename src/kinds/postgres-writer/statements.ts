@@ -172,78 +172,51 @@ const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) =
 export type UpsertedRow = (Row & { readonly written: true }) | { readonly id: string; readonly written: false };
 
 /**
- * Inserts and updates rows in one statement. Returns an {@link UpsertedRow} for each row that was missing or different. Reads a row
- * that already has these values, but neither locks nor writes it.
+ * Inserts or updates a row. Returns an {@link UpsertedRow} if it was missing or different. Reads a row that already has these values, but
+ * neither locks nor writes it. Without a row it changes nothing, but fails if the table cannot contain such rows.
  */
-export function upsert(table: Table, rows: readonly Row[], lockTimeoutMs?: number): Statement {
-  const limit = lockLimit(lockTimeoutMs, 5);
-  return {
-    text: `
-      WITH different AS MATERIALIZED (
-        SELECT wanted.id, wanted.name, wanted.age, wanted.country
-        ${joinPresent(table)} ${limit.from === '' ? '' : `CROSS JOIN ${limit.from}`}
-        WHERE ${isDifferent}
-      ), written AS (
-        INSERT INTO ${tableSql(table)} (id, name, age, country)
-        SELECT id, name, age, country FROM different
-        ON CONFLICT (id) DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country
-        RETURNING id::text, name::text, age::int, country::text
-      )
-      SELECT different.id, written.id IS NOT NULL AS written, written.name, written.age, written.country
-      FROM different LEFT JOIN written ON written.id COLLATE "C" = different.id COLLATE "C"`,
-    values: [...columnsOf(rows), ...limit.values],
-  };
-}
+export const upsert = (table: Table, row?: Row): Statement => ({
+  text: `
+    WITH different AS MATERIALIZED (
+      SELECT wanted.id, wanted.name, wanted.age, wanted.country ${whereDifferent(table)}
+    ), written AS (
+      INSERT INTO ${tableSql(table)} (id, name, age, country)
+      SELECT id, name, age, country FROM different
+      ON CONFLICT (id) DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country
+      RETURNING id::text, name::text, age::int, country::text
+    )
+    SELECT different.id, written.id IS NOT NULL AS written, written.name, written.age, written.country
+    FROM different LEFT JOIN written ON written.id COLLATE "C" = different.id COLLATE "C"`,
+  values: valuesOf(row),
+});
 
-/** Finds the rows that are missing or different. */
-export const findDifferent = (table: Table, rows: readonly Row[]): Statement => ({
-  text: `SELECT wanted.id ${joinPresent(table)} WHERE ${isDifferent}`,
-  values: columnsOf(rows),
+/** Returns the id of the row if it is missing or different. Without a row it returns nothing. */
+export const findDifferent = (table: Table, row?: Row): Statement => ({
+  text: `SELECT wanted.id ${whereDifferent(table)}`,
+  values: valuesOf(row),
 });
 
 /**
- * Joins the wanted rows with those of the table. LATERAL with a LIMIT looks each row up by its key, because no planner turns it into
- * another join. Otherwise PostgreSQL would scan the whole table in each statement if it was never analysed. With 10,000 rows this
- * takes a tenth of the time.
+ * Selects the wanted row if the table's row is missing or different. LATERAL with a LIMIT looks the row up by its key, because no planner
+ * turns it into another join. Compares texts byte by byte: a collation may treat different texts as equal.
  */
-const joinPresent = (table: Table): string => `
-      FROM unnest($1::text[], $2::text[], $3::int[], $4::text[]) AS wanted (id, name, age, country)
+const whereDifferent = (table: Table): string => `
+      FROM (SELECT $1::text AS id, $2::text AS name, $3::int AS age, $4::text AS country WHERE $1 IS NOT NULL) AS wanted
       LEFT JOIN LATERAL (
         SELECT id, name, age, country FROM ${tableSql(table)} AS each WHERE each.id = wanted.id LIMIT 1
-      ) AS present ON true`;
-
-/** Compares texts byte by byte: a collation may treat different texts as equal. */
-const isDifferent = `(
-        present.id IS NULL
+      ) AS present ON true
+      WHERE present.id IS NULL
         OR present.name::text COLLATE "C" IS DISTINCT FROM wanted.name COLLATE "C"
         OR present.age IS DISTINCT FROM wanted.age
-        OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C")`;
+        OR present.country::text COLLATE "C" IS DISTINCT FROM wanted.country COLLATE "C"`;
 
-const columnsOf = (rows: readonly Row[]): readonly unknown[] => [
-  rows.map(({ id }) => id),
-  rows.map(({ name }) => name),
-  rows.map(({ age }) => age),
-  rows.map(({ country }) => country),
-];
+const valuesOf = (row?: Row): readonly unknown[] => rowColumns.map((column) => row?.[column] ?? null);
 
-/** Deletes the rows with these ids, if they exist. */
-export function deleteRows(table: Table, ids: readonly string[], lockTimeoutMs?: number): Statement {
-  const limit = lockLimit(lockTimeoutMs, 2);
-  const using = limit.from === '' ? '' : `USING ${limit.from}`;
-  return {
-    text: `DELETE FROM ${tableSql(table)} AS each ${using} WHERE each.id = ANY ($1::text[])`,
-    values: [ids, ...limit.values],
-  };
-}
-
-/**
- * A subquery that sets lock_timeout when it is joined to the rows of a statement: it applies to their locks, until the end of the
- * transaction. The lock of the table is taken before, with the lock_timeout of the connection.
- */
-const lockLimit = (ms: number | undefined, parameter: number): { readonly from: string; readonly values: string[] } =>
-  ms === undefined
-    ? { from: '', values: [] }
-    : { from: `(SELECT pg_catalog.set_config('lock_timeout', $${parameter}, true)) AS limited`, values: [`${ms}`] };
+/** Deletes the row with this id, if it exists. Without an id it changes nothing, but fails if the table cannot be used. */
+export const deleteRow = (table: Table, id?: string): Statement => ({
+  text: `DELETE FROM ${tableSql(table)} AS each WHERE each.id = $1::text`,
+  values: [id ?? null],
+});
 
 /** Selects connections of the role: those with one of `names`, and those that begin with `prefix` but not with `except`. */
 export interface WhichBackends {

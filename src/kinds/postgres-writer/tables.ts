@@ -1,10 +1,10 @@
-import { Batch, type InFlightCount } from '../../external/batch.ts';
+import { Semaphore } from '@echoperator/runtime/controller';
 import { Circuit } from '../../external/circuit.ts';
 import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
   columnsToDelete,
-  deleteRows,
+  deleteRow,
   type FoundTable,
   findDifferent,
   findTable,
@@ -40,7 +40,7 @@ type Use = 'write' | 'delete';
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
-  readonly #inFlight: InFlightCount;
+  readonly #maxStatements: number;
   readonly #isAllowed: (table: Table) => boolean;
   readonly #known = new Map<string, KnownName>();
   readonly #rows = new Map<string, Rows>();
@@ -48,12 +48,13 @@ export class Tables {
 
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
-    readonly inFlight: InFlightCount;
+    /** How many statements on the rows of one table may run at a time. */
+    readonly maxStatements: number;
     /** Whether the operator may write to a table. {@link find} does not describe another one. Default: to all. */
     readonly isAllowed?: ((table: Table) => boolean) | undefined;
   }) {
     this.#database = options.database;
-    this.#inFlight = options.inFlight;
+    this.#maxStatements = options.maxStatements;
     this.#isAllowed = options.isAllowed ?? (() => true);
   }
 
@@ -77,10 +78,17 @@ export class Tables {
     return known.table;
   }
 
+  /** How many statements on rows wait until fewer run on their table. */
+  get waitingStatements(): number {
+    let sum = 0;
+    for (const rows of this.#rows.values()) sum += rows.waitingStatements;
+    return sum;
+  }
+
   /** The rows of a table. */
   rowsOf(table: Table): Rows {
     const text = tableText(table);
-    const options = { database: this.#database, inFlight: this.#inFlight };
+    const options = { database: this.#database, maxStatements: this.#maxStatements };
     const rows = this.#rows.get(text) ?? new Rows(table, options);
     this.#rows.set(text, rows);
     return rows;
@@ -150,50 +158,39 @@ function permissionDenied(lacks: readonly string[], cause?: Error): UnfitTableEr
 /** The effect of an upsert on a row. `altered`: written, but a trigger or the type of a column has changed it. */
 export type Written = 'unchanged' | 'written' | 'altered';
 
-/** The most rows per statement: enough to share its cost, and few enough to bisect. */
-const maxRows = 100;
-
-/**
- * How long a row may wait for others in flight, in milliseconds: enough to fill a statement under load, and no longer, because one slow
- * request to the API server holds up the rows of a table for this time. Without the wait, 3,000 rows took 988 statements instead of 35.
- */
-const maxWaitMs = 500;
-
 /** The pauses between two probes of a table that cannot be used. Usually a person must act, or a lock must end. */
 const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
 /** The circuit of a table. It logs nothing: users may write any number of names, and the status reports the reason. */
 const tableCircuit = (name: string): Circuit =>
-  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, isAnswer: () => false, ...probes });
+  new Circuit({
+    system: `the table ${name}`,
+    reasonOf: tableReasonOf,
+    // Each comes after a statement that the table has executed.
+    isAnswer: (error) => error instanceof RowRefusedError || error instanceof RowBusyError,
+    ...probes,
+  });
 
-/**
- * The rows of one table. Groups rows that are requested at about the same time into one statement. Statements of one type run one at
- * a time, so that no two of them wait for each other's locks.
- */
+/** The rows of one table, each in a statement of its own. */
 export class Rows {
   readonly #table: Table;
   readonly #database: Pick<Database, 'query'>;
-  readonly #upserts: Batch<Row, Written | 'skipped'>;
-  readonly #checks: Batch<Row, boolean>;
-  readonly #deletions: Batch<string, 'deleted'>;
+  readonly #circuit: Circuit;
+  readonly #statements: Semaphore;
 
-  constructor(table: Table, options: { readonly database: Pick<Database, 'query'>; readonly inFlight: InFlightCount }) {
-    const { database, inFlight } = options;
+  /** @param options.maxStatements how many statements may run at a time. */
+  constructor(
+    table: Table,
+    { database, maxStatements }: { readonly database: Pick<Database, 'query'>; readonly maxStatements: number },
+  ) {
     this.#table = table;
     this.#database = database;
-    const circuit = tableCircuit(tableText(table));
-    const shared = { maxItems: maxRows, gather: { inFlight, maxWaitMs } };
-    this.#upserts = new Batch({
-      ...shared,
-      execute: (rows) =>
-        circuit.call(() => executeBisecting(rows, (some, lockTimeoutMs) => this.#upsert(some, lockTimeoutMs))),
-    });
-    this.#checks = new Batch({ ...shared, execute: (rows) => circuit.call(() => this.#arePresent(rows)) });
-    this.#deletions = new Batch({
-      ...shared,
-      execute: (ids) =>
-        circuit.call(() => executeBisecting(ids, (some, lockTimeoutMs) => this.#delete(some, lockTimeoutMs))),
-    });
+    this.#circuit = tableCircuit(tableText(table));
+    this.#statements = new Semaphore(maxStatements);
+  }
+
+  get waitingStatements(): number {
+    return this.#statements.waiting;
   }
 
   /**
@@ -203,10 +200,12 @@ export class Rows {
    *   RowBusyError if it is locked or took too long.
    */
   async upsert(row: Row): Promise<Written> {
-    const written = await this.#upserts.add(row);
-    if (written !== 'skipped') return written;
+    const found = await this.#execute<UpsertedRow>((some) => upsert(this.#table, some), row, 'write');
+    if (found === undefined) return 'unchanged';
+    if (found.written) return rowColumns.every((column) => found[column] === row[column]) ? 'written' : 'altered';
     // A trigger that skips a row may have written it to a table that inherits from this one.
-    if (await this.#checks.add(row)) return 'unchanged';
+    const different = await this.#execute((some) => findDifferent(this.#table, some), row, 'write');
+    if (different === undefined) return 'unchanged';
     throw new RowRefusedError('the row was not written: a trigger skips it');
   }
 
@@ -216,29 +215,33 @@ export class Rows {
    * @throws the errors of {@link upsert}.
    */
   async delete(id: string): Promise<void> {
-    await this.#deletions.add(id);
+    await this.#execute((some) => deleteRow(this.#table, some), id, 'delete');
   }
 
-  async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly (Written | 'skipped')[]> {
-    const different = await this.#query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs), 'write');
-    const byId = new Map(different.map((row) => [row.id, row]));
-    return rows.map((row) => {
-      const found = byId.get(row.id);
-      if (found === undefined) return 'unchanged';
-      if (!found.written) return 'skipped';
-      return rowColumns.every((column) => found[column] === row[column]) ? 'written' : 'altered';
-    });
-  }
-
-  async #arePresent(rows: readonly Row[]): Promise<readonly boolean[]> {
-    const different = await this.#query<Pick<Row, 'id'>>(findDifferent(this.#table, rows), 'write');
-    const ids = new Set(different.map(({ id }) => id));
-    return rows.map(({ id }) => !ids.has(id));
-  }
-
-  async #delete(ids: readonly string[], lockTimeoutMs?: number): Promise<readonly 'deleted'[]> {
-    await this.#query(deleteRows(this.#table, ids, lockTimeoutMs), 'delete');
-    return ids.map(() => 'deleted');
+  /**
+   * Executes the statement for an item. If it fails, executes the statement without one, which changes nothing, but fails too if the table
+   * or the database cannot be used.
+   *
+   * @returns the first row of the result.
+   */
+  #execute<R extends object, Item = Row>(
+    statementFor: (item?: Item) => Statement,
+    item: Item,
+    use: Use,
+  ): Promise<R | undefined> {
+    // Check the circuit after the wait, so that no statement is sent to a table that has become unusable.
+    return this.#statements.use(() =>
+      this.#circuit.call(async () => {
+        try {
+          const [row] = await this.#query<R>(statementFor(item), use);
+          return row;
+        } catch (error) {
+          const fault = faultOf(error);
+          await this.#query(statementFor(), use);
+          throw rowError(fault);
+        }
+      }),
+    );
   }
 
   /**
@@ -262,58 +265,7 @@ export class Rows {
   }
 }
 
-/**
- * Executes one statement for some rows. Returns one result per row, in the same order. Without rows it changes nothing, but fails if
- * the table cannot be used.
- *
- * @param lockTimeoutMs how long to wait for the lock of a row. Default: the time-out for the lock of a table.
- */
-type Work<Item, Result> = (items: readonly Item[], lockTimeoutMs?: number) => Promise<readonly (Result | Error)[]>;
-
-/** How long a bisection waits for the lock of a row, in milliseconds. The other rows of the table wait meanwhile. */
-const quickLockTimeoutMs = 100;
-
-/** How long a bisection may take, in milliseconds. */
-const maxSearchMs = 10_000;
-
-/**
- * Executes the work for all rows together. If a row is refused or locked, finds it by bisection and executes the rest.
- *
- * @throws any error of the work without rows: then the table or the database cannot be used.
- */
-async function executeBisecting<Item, Result>(
-  items: readonly Item[],
-  work: Work<Item, Result>,
-): Promise<readonly (Result | Error)[]> {
-  try {
-    return await work(items);
-  } catch (error) {
-    const fault = faultOf(error);
-    await work([]);
-    return bisect(items, fault, work, performance.now() + maxSearchMs);
-  }
-}
-
-async function bisect<Item, Result>(
-  items: readonly Item[],
-  fault: Error,
-  work: Work<Item, Result>,
-  untilMs: number,
-): Promise<readonly (Result | Error)[]> {
-  if (items.length === 1) return [rowError(fault)];
-  if (performance.now() >= untilMs) {
-    return items.map(() => new RowBusyError(`rows before it took too long: ${fault.message}`, { cause: fault }));
-  }
-  const middle = items.length >> 1;
-  const results: (Result | Error)[] = [];
-  for (const half of [items.slice(0, middle), items.slice(middle)]) {
-    const outcome = await work(half, quickLockTimeoutMs).catch(faultOf);
-    results.push(...(outcome instanceof Error ? await bisect(half, outcome, work, untilMs) : outcome));
-  }
-  return results;
-}
-
-/** Returns the error if a row of the statement may be its cause. Otherwise throws it. */
+/** Returns the error if the row of the statement may be its cause. Otherwise throws it. */
 function faultOf(error: unknown): Error {
   if (error instanceof Error && tableReasonOf(error) !== undefined) return error;
   throw error;

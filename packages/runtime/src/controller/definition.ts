@@ -156,11 +156,6 @@ export interface Definition<
    * Must not write.
    */
   readonly observe?: (object: T, reads: Reads<X>) => V;
-  /**
-   * Runs each reconcile and cleanup, from the first write of the finalizer to the last write of the status. For what depends on how many
-   * are in flight. Must call `work` once and return its result. Default: calls `work`.
-   */
-  readonly around?: <A>(work: () => Promise<A>, state: S) => Promise<A>;
   /** Makes the world match the object, which is not being deleted, and has every required field. Level-based and idempotent. */
   readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E, T>>;
   /**

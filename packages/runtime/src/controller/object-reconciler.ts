@@ -95,9 +95,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
       },
     };
     const work = isBeingDeleted ? () => this.#cleanUp(run) : () => this.#reconcileLive(run);
-    const report = () => this.#reporter.reconcile(() => run.object, run.context, work);
-    const { around } = this.#definition;
-    return around === undefined ? report() : around(report, this.#environment.state());
+    return this.#reporter.reconcile(() => run.object, run.context, work);
   };
 
   async #reconcileLive(run: Run<T>): Promise<Outcome<string, T> | Result | undefined> {

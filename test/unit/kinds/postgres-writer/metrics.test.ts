@@ -36,12 +36,16 @@ test('counts the statements by their results, from zero, and measures them', asy
 test('reads the connections at each scrape', async () => {
   const registry = new Registry();
   let counts = { idle: 0, inUse: 0, waitingStatements: 0 };
-  connectionMetrics(registry, { connections: () => counts }, 4);
+  connectionMetrics(registry, {
+    database: { connections: () => counts },
+    tables: { waitingStatements: 2 },
+    poolSize: 4,
+  });
   counts = { idle: 1, inUse: 3, waitingStatements: 7 };
   expect(await registryLines(registry)).toEqual([
     'echoperator_postgres_connections{state="idle"} 1',
     'echoperator_postgres_connections{state="in_use"} 3',
-    'echoperator_postgres_waiting_statements 7',
+    'echoperator_postgres_waiting_statements 9',
     'echoperator_postgres_max_connections 4',
   ]);
 });

@@ -3,7 +3,6 @@ import type { EventNotice } from '@echoperator/runtime/controller';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type BareReconciler, reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { readConfig } from '../../../../src/config.ts';
-import { InFlightCount } from '../../../../src/external/batch.ts';
 import { OutsideDownError } from '../../../../src/external/circuit.ts';
 import { postgresWriterController } from '../../../../src/kinds/postgres-writer/controller.ts';
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/kinds/postgres-writer/kind.ts';
@@ -25,15 +24,11 @@ let onStatusWrite: () => void;
 /** Called after a status write: an error loses its answer. */
 let afterStatusWrite: () => void;
 let isFinalizerRemoved: boolean;
-/** Whether each write to the API server was made while its reconcile counted as one in flight. */
-let wereCounted: boolean[];
-let inFlight: InFlightCount;
 let reconciler: BareReconciler;
 
 const client = {
   mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
     onStatusWrite();
-    wereCounted.push(!inFlight.isZero);
     const status = Object.entries({ ...writer.status, ...patch }).filter(([, value]) => value !== null);
     writer = { ...writer, status: Object.fromEntries(status) };
     afterStatusWrite();
@@ -41,7 +36,6 @@ const client = {
   },
   patch: async () => {
     isFinalizerRemoved = true;
-    wereCounted.push(!inFlight.isZero);
     return writer;
   },
 } as unknown as Client;
@@ -85,9 +79,7 @@ beforeEach(() => {
   afterStatusWrite = () => {};
   isFinalizerRemoved = false;
   const { psql } = readConfig({});
-  wereCounted = [];
-  inFlight = new InFlightCount();
-  const state = { tables, inFlight };
+  const state = { tables };
   reconciler = reconcilerOf(
     postgresWriterController({
       settings: { ...psql, host: 'unused' },
@@ -146,23 +138,6 @@ describe('tables in the status that are no list of texts', () => {
     };
     await reconcile();
     expect([tablesWithRow(), isFinalizerRemoved]).toEqual([[], true]);
-  });
-});
-
-describe('the statements of other rows wait for a reconcile', () => {
-  test('that writes the finalizer or the status', async () => {
-    const { finalizers: _, ...metadata } = writer.metadata;
-    writer = { ...writer, metadata };
-    await reconcile();
-    expect(wereCounted).toEqual([true, true, true]);
-    expect(inFlight.isZero).toBe(true);
-  });
-
-  test('that removes the finalizer', async () => {
-    writer = { ...writer, metadata: { ...writer.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } };
-    await reconcile();
-    expect([isFinalizerRemoved, wereCounted]).toEqual([true, [true]]);
-    expect(inFlight.isZero).toBe(true);
   });
 });
 

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { InFlightCount } from '../../../../src/external/batch.ts';
 import { OutsideDownError } from '../../../../src/external/circuit.ts';
 import type { FoundTable, Table } from '../../../../src/kinds/postgres-writer/statements.ts';
 import { Tables } from '../../../../src/kinds/postgres-writer/tables.ts';
@@ -20,7 +19,7 @@ test('thousands of names that lead nowhere are looked up ever more seldom', asyn
       return [];
     },
   };
-  const tables = new Tables({ database, inFlight: new InFlightCount() });
+  const tables = new Tables({ database, maxStatements: 2 });
   const ask = (name: string): void => {
     tables.find({ schema: 'public', name }).catch((error: unknown) => {
       if (!(error instanceof OutsideDownError)) throw error;
@@ -43,7 +42,7 @@ function tablesWith(found: Partial<FoundTable>, isAllowed?: (table: Table) => bo
   const fit = { columns: ['id', 'name', 'age', 'country'], lacks: [], lacksToDelete: [] };
   const table = { ...students, ...fit, ...found };
   const query = async <R extends object>(): Promise<readonly R[]> => [table] as readonly object[] as readonly R[];
-  return new Tables({ database: { query }, inFlight: new InFlightCount(), isAllowed });
+  return new Tables({ database: { query }, maxStatements: 2, isAllowed });
 }
 
 test('a table without a permission that only a write needs is found for a deletion', async () => {

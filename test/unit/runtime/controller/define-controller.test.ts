@@ -542,39 +542,6 @@ describe('a finalizer', () => {
   });
 });
 
-test('around runs a cleanup with the removal of the finalizer, and a reconcile with the status write', async () => {
-  const order: string[] = [];
-  const name = 'test.example/parts';
-  const controller = defineController(Gadget, {
-    reasons,
-    setUp: () => ({ word: 'hi' }),
-    around: async (work, { word }) => {
-      order.push(`begin ${word}`);
-      const result = await work();
-      order.push('end');
-      return result;
-    },
-    reconcile: async () => made,
-    finalizer: { name, cleanUp: async () => cleanedUp },
-  });
-  const deletionTimestamp = '2026-01-01T00:00:00Z';
-  const leaving = gadget({ metadata: { finalizers: [name], deletionTimestamp } });
-  const streams = await world.run(controller, { [gadgetsPath]: gadgets(leaving) });
-  const removal = await world.server.next({ method: 'PATCH', path: gadgetPath });
-  expect(order).toEqual(['begin hi']);
-  removal.json(200, gadget({ metadata: { deletionTimestamp, resourceVersion: '20' } }));
-  await idle(1);
-  expect(order.splice(0)).toEqual(['begin hi', 'end']);
-
-  const guarded = gadget({ metadata: { uid: 'uid-b', finalizers: [name], resourceVersion: '31' } });
-  streams[gadgetsPath]?.send('DELETED', gadget({ metadata: { resourceVersion: '30' } }));
-  streams[gadgetsPath]?.send('ADDED', guarded);
-  const status = await world.server.next({ method: 'PATCH', path: `${gadgetPath}/status` });
-  expect(order).toEqual(['begin hi']);
-  status.json(200, guarded);
-  await eventually('the end', async () => order.length === 2);
-});
-
 test('memory lasts as long as the object', async () => {
   const counts: number[] = [];
   const controller = defineController(Gadget, {
