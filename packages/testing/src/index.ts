@@ -14,9 +14,9 @@ export {
   type MutationSubject,
   mutate,
 } from './mutation.ts';
+export { PerturbationError } from './perturb/errors.ts';
+export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturb/scenario.ts';
 export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
-export { PerturbationError } from './perturbation-errors.ts';
-export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 export {
   isList,
   isStreamedList,

@@ -1,7 +1,7 @@
 import { createClient } from '@echoperator/runtime/client';
 import { Semaphore } from '@echoperator/runtime/controller';
 import { common, numbered } from './facts.ts';
-import { allEnded, messageOf, PerturbationError } from './perturbation-errors.ts';
+import { allEnded, messageOf, PerturbationError } from './perturb/errors.ts';
 import {
   isNamed,
   type Learned,
@@ -10,9 +10,9 @@ import {
   plansOf,
   problemOfStates,
   textOf,
-} from './perturbation-plans.ts';
-import { Run, type RunOptions } from './perturbation-run.ts';
-import type { PerturbOptions, Scenario } from './perturbation-scenario.ts';
+} from './perturb/plans.ts';
+import { Run, type RunOptions } from './perturb/run.ts';
+import type { PerturbOptions, Scenario } from './perturb/scenario.ts';
 import { SentTimes } from './sent-times.ts';
 
 /** The result of {@link perturb}. */
@@ -136,7 +136,9 @@ async function learn(scenario: Scenario, options: AllOptions, semaphore: Semapho
     ),
   );
   const steps = Object.keys(scenario.steps);
-  const states = steps.map((step) => [step, common(runs.map(({ states }) => states.get(step) ?? new Map()))] as const);
+  const states = steps.map(
+    (step) => [step, common(runs.map(({ recording }) => recording.states.get(step) ?? new Map()))] as const,
+  );
   const problem = problemOfStates(scenario, new Map(states));
   if (problem !== undefined) throw new PerturbationError(problem);
   return {
@@ -144,10 +146,12 @@ async function learn(scenario: Scenario, options: AllOptions, semaphore: Semapho
     steps: states.map(([name, state]) => ({
       name,
       state,
-      writes: learnedWrites(runs.map(({ writes }) => writes.get(name) ?? [])),
-      eventKinds: scenario.kinds.filter(({ kind }) => runs.every((run) => run.eventKinds.get(name)?.has(kind))),
+      writes: learnedWrites(runs.map(({ recording }) => recording.writes.get(name) ?? [])),
+      eventKinds: scenario.kinds.filter(({ kind }) =>
+        runs.every(({ recording }) => recording.eventKinds.get(name)?.has(kind)),
+      ),
     })),
-    changes: common(runs.map(({ changes }) => changes)),
+    changes: common(runs.map(({ recording }) => recording.changes.facts)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { ConfigMap } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { plansOf } from '../../../packages/testing/src/perturbation-plans.ts';
+import { plansOf } from '../../../packages/testing/src/perturb/plans.ts';
 
 const step = (name: string) => ({
   name,

@@ -1,13 +1,10 @@
 import { ConfigMap, Secret } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
-import { ChangeCounts, changesIn, TransitionTimes } from '../../../packages/testing/src/perturbation-oracles.ts';
-import { outsideWrite } from '../../../packages/testing/src/perturbation-outside.ts';
-import {
-  isNamed,
-  type LearnedWrite,
-  plansOf,
-  type WritePerturbation,
-} from '../../../packages/testing/src/perturbation-plans.ts';
+import type { RunningOperator } from '../../../packages/testing/src/perturb/operator.ts';
+import { ChangeCounts, changesIn, TransitionTimes } from '../../../packages/testing/src/perturb/oracles.ts';
+import { isNamed, type LearnedWrite, plansOf } from '../../../packages/testing/src/perturb/plans.ts';
+import { type WritePerturbation, writePerturbations } from '../../../packages/testing/src/perturbations/by-name.ts';
+import type { PerturbedRun } from '../../../packages/testing/src/perturbations/perturbation.ts';
 import { proxiedRequest } from '../../../packages/testing/src/proxied-request.ts';
 
 const write = (description: string, more: Partial<LearnedWrite> = {}): LearnedWrite => ({
@@ -107,32 +104,41 @@ test('a plan may miss a write that not every undisturbed run sent', () => {
   expect(mayMiss('web/create write 3 unsent')).toEqual([true]);
 });
 
-async function outcomeOf(perturbation: WritePerturbation | undefined): Promise<readonly string[]> {
+async function outcomeOf(name: WritePerturbation): Promise<readonly string[]> {
   const log: string[] = [];
-  const { isForwarded, respond } = outsideWrite(perturbation, {
-    crash: () => log.push('crash'),
-    hold: (arrive) => {
+  const run = {
+    note: () => {},
+    hold: (release: () => void) => {
       log.push('held');
-      arrive();
+      release();
     },
-    responded: () => log.push('responded'),
-    responseLost: () => log.push('lost'),
-  });
-  if (!(await isForwarded)) return [...log, 'discarded'];
-  log.push('forwarded');
-  log.push(respond() ? 'delivered' : 'not delivered');
+    handOver: () => log.push('handed over'),
+  } as unknown as PerturbedRun;
+  const operator = {
+    proxy: { crash: () => log.push('crash') },
+    stop: async () => log.push('stopped'),
+  } as unknown as RunningOperator;
+  const write = { isForwarded: Promise.resolve(true), respond: () => log.push('responded') > 0 };
+  const perturbation = new writePerturbations[name](run);
+  expect(perturbation.isHit).toBe(false);
+  const { isForwarded, respond } = perturbation.onPlannedOutsideWrite!(write, operator);
+  if (await isForwarded) {
+    log.push('forwarded');
+    log.push(respond() ? 'delivered' : 'not delivered');
+  } else log.push('discarded');
   await new Promise(setImmediate);
+  expect(perturbation.isHit).toBe(true);
   return log;
 }
 
 test.each([
-  [undefined, ['forwarded', 'responded', 'delivered']],
   ['unsent', ['crash', 'discarded']],
   ['reply-lost', ['forwarded', 'responded', 'crash', 'not delivered']],
   ['replied', ['forwarded', 'responded', 'delivered', 'crash']],
   ['late', ['crash', 'held', 'forwarded', 'responded', 'not delivered']],
-  ['retried', ['forwarded', 'responded', 'lost', 'not delivered']],
-  ['stopped', ['forwarded', 'responded', 'delivered']],
+  ['retried', ['forwarded', 'responded', 'not delivered']],
+  ['stale', ['forwarded', 'responded', 'not delivered']],
+  ['stopped', ['stopped', 'handed over', 'forwarded', 'responded', 'delivered']],
 ] as const)('a write to another system, %s', async (perturbation, outcome) => {
   expect(await outcomeOf(perturbation)).toEqual(outcome);
 });

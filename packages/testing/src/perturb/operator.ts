@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Operator } from '@echoperator/runtime';
 import { type Gate, GateClosedError } from '@echoperator/runtime/client';
 import { LeadershipLostError } from '@echoperator/runtime/leader-election';
-import type { FaultProxy } from './fault-proxy.ts';
-import type { Scenario } from './perturbation-scenario.ts';
+import type { FaultProxy } from '../fault-proxy.ts';
+import type { Scenario } from './scenario.ts';
 
 /** Keeps an operator that has crashed for the API server, or has stopped, from other systems: it still runs in this process. */
 class OperatorGate implements Gate {
@@ -21,6 +21,9 @@ class OperatorGate implements Gate {
     this.#closed.abort(new GateClosedError(`the operator has ${reason}`));
   }
 }
+
+/** Short, but a busy machine must not lose a Lease. */
+export const leaseTimings = { leaseDurationSeconds: 12, renewDeadlineSeconds: 9, retryPeriodSeconds: 0.5 };
 
 /** How long a request to another system takes to its proxy, which is in the same process. */
 export const maxTransitMs = 250;

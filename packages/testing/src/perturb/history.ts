@@ -1,6 +1,6 @@
 import type { Kind, KubeObject } from '@echoperator/runtime';
 import type { Client } from '@echoperator/runtime/client';
-import type { ListedObject } from './facts.ts';
+import type { ListedObject } from '../facts.ts';
 
 /** Longer than any run. */
 const timeoutSeconds = 3600;

@@ -1,7 +1,7 @@
 import type { Kind, Logger, Operator } from '@echoperator/runtime';
 import type { Client, Connection, Gate } from '@echoperator/runtime/client';
-import type { ListedObject } from './facts.ts';
-import type { PerturbationError } from './perturbation-errors.ts';
+import type { ListedObject } from '../facts.ts';
+import type { PerturbationError } from './errors.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {

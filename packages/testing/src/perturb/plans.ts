@@ -1,60 +1,12 @@
 import type { Kind } from '@echoperator/runtime';
-import { differenceOf, type Facts } from './facts.ts';
-import type { Scenario } from './perturbation-scenario.ts';
-
-/**
- * What happens at a write.
- *
- * - `unsent`: the operator crashes before the write is sent.
- * - `reply-lost`: the API server commits the write, and the operator crashes before it has the response.
- * - `replied`: the operator crashes when it has the response.
- * - `past`: the operator crashes when it has the response. The new operator gets the lists as they were before the step, and no events until
- *   it rests, as if the API server's etcd were restored from a backup. Not in scenarios with another system, which has no preconditions
- *   that protect it. The runtime's own lists are consistent reads, to which an API server must not answer so.
- * - `late`: the operator crashes while the write is on its way. The API server gets it when the new operator rests.
- * - `stopped`: the operator leads, and is told to stop. The write is sent. A warm standby takes over.
- * - `cut-off`: the operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network
- *   is mended when that one rests; the former leader must not send anything then.
- * - `retried`: the API server commits the write, the response is lost, and the operator goes on.
- * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
- * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
- *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
- *
- * After a crash, a new operator takes over.
- */
-export type WritePerturbation =
-  | 'unsent'
-  | 'reply-lost'
-  | 'replied'
-  | 'past'
-  | 'late'
-  | 'stopped'
-  | 'cut-off'
-  | 'retried'
-  | 'stale'
-  | 'overtaken';
-
-/**
- * What happens to the operator's view of a kind in a step.
- *
- * - `lagging`: the watch delivers nothing until the operator rests, as from an API server whose cache lags.
- * - `missed`: as before, but then the operator lists again: it never sees what happened in between.
- */
-export type ViewPerturbation = 'lagging' | 'missed';
-
-const writePerturbations: readonly WritePerturbation[] = [
-  'unsent',
-  'reply-lost',
-  'replied',
-  'past',
-  'late',
-  'stopped',
-  'cut-off',
-  'retried',
-  'stale',
-];
-
-const viewPerturbations: readonly ViewPerturbation[] = ['lagging', 'missed'];
+import { differenceOf, type Facts } from '../facts.ts';
+import {
+  type ViewPerturbation,
+  viewPerturbations,
+  type WritePerturbation,
+  writePerturbations,
+} from '../perturbations/by-name.ts';
+import type { Scenario } from './scenario.ts';
 
 /** A write that the operator sent in an undisturbed run. */
 export interface LearnedWrite {
@@ -96,13 +48,13 @@ export interface Plan {
   readonly mayMiss: boolean;
 }
 
-export interface PerturbedWrite {
+interface PerturbedWrite {
   readonly type: 'write';
   readonly write: LearnedWrite;
   readonly perturbation: WritePerturbation;
 }
 
-export interface PerturbedView {
+interface PerturbedView {
   readonly type: 'view';
   readonly kind: Kind;
   readonly perturbation: ViewPerturbation;
@@ -127,47 +79,33 @@ export function problemOfStates(scenario: Scenario, states: ReadonlyMap<string, 
   return undefined;
 }
 
+const namesOf = <Name extends string>(perturbations: Readonly<Record<Name, unknown>>): readonly Name[] =>
+  Object.keys(perturbations) as Name[];
+
 export function plansOf(learned: Learned): readonly Plan[] {
   const { scenario, steps } = learned;
   const isPerturbed = ({ name }: LearnedStep): boolean => scenario.perturbedSteps?.includes(name) ?? true;
   return steps.filter(isPerturbed).flatMap((step) => {
+    const where = { scenario, isLastStep: step === steps.at(-1) };
     const ofWrites = step.writes.flatMap((write, index) => {
       const name = `${scenario.name}/${step.name} write ${index + 1}`;
       const alias = `${scenario.name}/${step.name} ${textOf(write)}`;
-      return perturbationsOf(write, scenario, step === steps.at(-1)).map((perturbation): Plan => {
-        // An operator that sees its objects late may do without a write.
-        const mayMiss = scenario.mayOmitWrites === true || write.isVarying || perturbation === 'stale';
+      return namesOf(writePerturbations).flatMap((perturbation): readonly Plan[] => {
+        const { appliesTo, mayPreventWrite = false } = writePerturbations[perturbation];
+        if (appliesTo?.(write.description, where) === false) return [];
+        const mayMiss = scenario.mayOmitWrites === true || write.isVarying || mayPreventWrite;
         const target = { type: 'write', write, perturbation } as const;
-        return { name: `${name} ${perturbation}`, alias: `${alias} ${perturbation}`, learned, step, target, mayMiss };
+        return [{ name: `${name} ${perturbation}`, alias: `${alias} ${perturbation}`, learned, step, target, mayMiss }];
       });
     });
     const ofViews = step.eventKinds.flatMap((kind) =>
-      viewPerturbations.map((perturbation): Plan => {
+      namesOf(viewPerturbations).map((perturbation): Plan => {
         const name = `${scenario.name}/${step.name} ${kind.kind} ${perturbation}`;
         return { name, alias: name, learned, step, target: { type: 'view', kind, perturbation }, mayMiss: false };
       }),
     );
     return [...ofWrites, ...ofViews];
   });
-}
-
-function perturbationsOf(
-  { description }: LearnedWrite,
-  { kinds, outside, changesDefinitions = false }: Scenario,
-  isLastStep: boolean,
-): readonly WritePerturbation[] {
-  const [verb = '', resource] = description.split(' ');
-  // In the last step the operator may well keep a child that somebody else uses.
-  const overtakable = isLastStep ? kinds.slice(0, 1) : kinds;
-  const mayBeOvertaken =
-    ['patch', 'update', 'delete'].includes(verb) && overtakable.some(({ plural }) => plural === resource);
-  return [
-    // A write to another system has no precondition that fails in the past.
-    ...writePerturbations.filter(
-      (perturbation) => perturbation !== 'past' || (outside === undefined && !changesDefinitions),
-    ),
-    ...(mayBeOvertaken && !changesDefinitions ? (['overtaken'] as const) : []),
-  ];
 }
 
 /** `patch echos hello/status`; `patch echos hello/status #2` for the second one of a step. */

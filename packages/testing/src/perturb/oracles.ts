@@ -1,8 +1,8 @@
 import { type Condition, findCondition, type KubeObject } from '@echoperator/runtime';
 import type { StandardStatus } from '@echoperator/runtime/controller';
-import type { Facts } from './facts.ts';
-import type { ObservedResponse } from './fault-proxy.ts';
-import type { ProxiedRequest } from './proxied-request.ts';
+import type { Facts } from '../facts.ts';
+import type { ObservedResponse } from '../fault-proxy.ts';
+import type { ProxiedRequest } from '../proxied-request.ts';
 
 /** The changes in some steps. */
 export const changesIn = (steps: readonly string[], changes: Facts): Facts =>
@@ -42,7 +42,8 @@ export class ChangeCounts {
   }
 }
 
-type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
+/** An object that may have conditions. */
+export type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
 
 /** Whether `lastTransitionTime` of conditions changes only with their status. */
 export class TransitionTimes {

@@ -1,0 +1,56 @@
+import { controllerOf } from '@echoperator/runtime';
+import { type ConditionedObject, TransitionTimes } from './oracles.ts';
+import type { Scenario } from './scenario.ts';
+import type { Timeline } from './timeline.ts';
+
+/** What must not happen at any time of a run. */
+export class Violations {
+  readonly #scenario: Scenario;
+  readonly #timeline: Timeline;
+  readonly #transitionTimes = new TransitionTimes();
+  readonly #outsideChecks: Promise<void>[] = [];
+  #first: Error | undefined;
+
+  constructor(scenario: Scenario, timeline: Timeline) {
+    this.#scenario = scenario;
+    this.#timeline = timeline;
+  }
+
+  /** The first violation, which is likely the cause of any other failure. */
+  get first(): Error | undefined {
+    return this.#first;
+  }
+
+  add(violation: Error): void {
+    this.#first ??= violation;
+    this.#timeline.note(`failed: ${violation.message}`);
+  }
+
+  /** Checks an event of an object. */
+  checkEvent(type: string, object: ConditionedObject): void {
+    if (this.#scenario.changesDefinitions === true || controllerOf(object) !== undefined) return;
+    const wrong = this.#transitionTimes.observe(type, object);
+    if (wrong !== undefined) this.add(new Error(wrong));
+  }
+
+  /** Begins a check of what is outside of the cluster, after a write there. */
+  checkOutside(namespace: string, write: string): void {
+    this.#outsideChecks.push(this.#checkOutside(namespace, write));
+  }
+
+  /** Resolves when the checks that have begun have ended. */
+  async checked(): Promise<void> {
+    await Promise.all(this.#outsideChecks);
+  }
+
+  async #checkOutside(namespace: string, write: string): Promise<void> {
+    const { outside, alwaysOutside } = this.#scenario;
+    if (alwaysOutside === undefined || outside === undefined) return;
+    try {
+      const wrong = alwaysOutside(await outside(namespace));
+      if (wrong !== undefined) this.add(new Error(`${wrong}, since ${write}`));
+    } catch (cause) {
+      this.add(new Error(`the check after ${write} failed`, { cause }));
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import type { RunningOperator } from '../perturb/operator.ts';
+import type { OutsideWrite } from '../perturb/scenario.ts';
+import type { ProxiedRequest } from '../proxied-request.ts';
+import type { Perturbation, PerturbedRun } from './perturbation.ts';
+
+/** The operator leads, and leaves at the write. A warm standby takes over. */
+export abstract class Handover implements Perturbation {
+  readonly hasStandby = true;
+  protected readonly run: PerturbedRun;
+  #isHit = false;
+
+  constructor(run: PerturbedRun) {
+    this.run = run;
+  }
+
+  get isHit(): boolean {
+    return this.#isHit;
+  }
+
+  onPlannedWrite(_request: ProxiedRequest, leader: RunningOperator): void {
+    this.#begin(leader);
+  }
+
+  onPlannedOutsideWrite(write: OutsideWrite, leader: RunningOperator): OutsideWrite {
+    this.#begin(leader);
+    return write;
+  }
+
+  /** Resolves when the standby can take over. */
+  protected abstract leave(leader: RunningOperator): Promise<void>;
+
+  #begin(leader: RunningOperator): void {
+    this.#isHit = true;
+    this.run.handOver(leader, this.leave(leader));
+  }
+}

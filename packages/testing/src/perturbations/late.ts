@@ -1,0 +1,34 @@
+import type { RunningOperator } from '../perturb/operator.ts';
+import type { OutsideWrite } from '../perturb/scenario.ts';
+import type { ProxiedRequest } from '../proxied-request.ts';
+import type { Check } from './perturbation.ts';
+import { WriteFault } from './write-fault.ts';
+
+/** The operator crashes while the write is on its way. The API server gets it when the new operator rests. */
+export class Late extends WriteFault {
+  protected readonly fault = { type: 'crash', at: 'late' } as const;
+  /** The operator has to correct what the write does. */
+  readonly unchecked: readonly Check[] = ['always', 'changes'];
+
+  override onPlannedWrite(request: ProxiedRequest, operator: RunningOperator): void {
+    super.onPlannedWrite(request, operator);
+    operator.isCutOff = true;
+    this.run.hold(() => {
+      operator.isCutOff = false;
+      this.endFault();
+    });
+  }
+
+  onPlannedOutsideWrite({ respond }: OutsideWrite, operator: RunningOperator): OutsideWrite {
+    this.crash(operator);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.run.hold(() => resolve(true));
+    return {
+      isForwarded: promise,
+      respond: () => {
+        respond();
+        return false;
+      },
+    };
+  }
+}

@@ -1,0 +1,20 @@
+import type { RunningOperator } from '../perturb/operator.ts';
+import type { OutsideWrite } from '../perturb/scenario.ts';
+import { WriteFault } from './write-fault.ts';
+
+/** The operator crashes when it has the response. A new operator takes over. */
+export class Replied extends WriteFault {
+  protected readonly fault = { type: 'crash', at: 'replied' } as const;
+
+  onPlannedOutsideWrite({ isForwarded, respond }: OutsideWrite, operator: RunningOperator): OutsideWrite {
+    return {
+      isForwarded,
+      respond: () => {
+        const isDelivered = respond();
+        // When the proxy has delivered the response.
+        setImmediate(() => this.crash(operator));
+        return isDelivered;
+      },
+    };
+  }
+}

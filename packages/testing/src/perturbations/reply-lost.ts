@@ -1,0 +1,19 @@
+import type { RunningOperator } from '../perturb/operator.ts';
+import type { OutsideWrite } from '../perturb/scenario.ts';
+import { WriteFault } from './write-fault.ts';
+
+/** The API server commits the write, and the operator crashes before it has the response. A new operator takes over. */
+export class ReplyLost extends WriteFault {
+  protected readonly fault = { type: 'crash', at: 'reply-lost' } as const;
+
+  onPlannedOutsideWrite({ isForwarded, respond }: OutsideWrite, operator: RunningOperator): OutsideWrite {
+    return {
+      isForwarded,
+      respond: () => {
+        respond();
+        this.crash(operator);
+        return false;
+      },
+    };
+  }
+}

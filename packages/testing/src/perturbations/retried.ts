@@ -1,0 +1,18 @@
+import type { OutsideWrite } from '../perturb/scenario.ts';
+import { WriteFault } from './write-fault.ts';
+
+/** The API server commits the write, the response is lost, and the operator goes on. */
+export class Retried extends WriteFault {
+  protected readonly fault = { type: 'lost-response' } as const;
+
+  onPlannedOutsideWrite({ isForwarded, respond }: OutsideWrite): OutsideWrite {
+    return {
+      isForwarded,
+      respond: () => {
+        respond();
+        this.hasStruckOutside();
+        return false;
+      },
+    };
+  }
+}
