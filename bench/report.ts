@@ -78,7 +78,7 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
 /** Returns the project's bars and whether they are met. */
 export const barTable = (results: Results): string =>
   table(
-    ['bar', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
+    ['target', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
     verdicts(results).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
       title,
       asked,

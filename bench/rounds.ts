@@ -304,7 +304,7 @@ export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 
   for (const { scenario } of counted) {
     const same = counted.filter((other) => other.scenario === scenario);
     if (new Set(same.map(({ count }) => count)).size === 1) continue;
-    const reason = `requests an Echo differ (${scenario}): ${same.map(({ contender, count }) => `${contender} ${count}`).join('; ')}`;
+    const reason = `requests per Echo differ (${scenario}): ${same.map(({ contender, count }) => `${contender} ${count}`).join('; ')}`;
     return areOursAlone(same) ? { failed: 'echoperator', reason } : { reason };
   }
   return undefined;
