@@ -41,7 +41,10 @@ export interface ApiServer {
 /** The group of all service accounts of the namespace. */
 const serviceAccounts = `system:serviceaccounts:${namespace}`;
 
-/** Logs the answered requests in the namespace. Of watches only those for Echos and Jobs by the service accounts, when they start. */
+/**
+ * Logs the answered requests in the namespace. Of watches only those for Echos and Jobs by the service accounts, when
+ * they start.
+ */
 const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

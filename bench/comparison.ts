@@ -22,7 +22,10 @@ type Peers = readonly [Contender, ...Contender[]];
 
 type Bound = { readonly atLeast: number } | { readonly atMost: number };
 
-/** A bound of our figure, or of the ratio of our figure to the peer's: of several peers, to the better one of each round. */
+/**
+ * A bound of our figure, or of the ratio of our figure to the peer's: of several peers, to the better one of each
+ * round.
+ */
 export interface Bar {
   readonly measure: Measure;
   readonly peers?: Peers;
@@ -128,7 +131,10 @@ export interface Verdict {
 
 type Rounds = readonly Round[];
 
-/** Returns the rounds of all tables but the curve: where the number of cached objects varies, those with the judged number. */
+/**
+ * Returns the rounds of all tables but the curve: where the number of cached objects varies, those with the judged
+ * number.
+ */
 export const judgedRounds = ({ rounds, plan }: Results): Rounds => rounds.filter(hasJudged(plan));
 
 const hasJudged =

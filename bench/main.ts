@@ -11,8 +11,9 @@
  *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 4 minutes.
  *                                        Keeps the other figures of the last run
  *
- * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/. BENCH_RESULTS names
- * another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 + n after signal n.
+ * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/.
+ * BENCH_RESULTS names another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 +
+ * n after signal n.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -127,7 +128,10 @@ async function measure(names: readonly BuiltName[], context: RunContext): Promis
   return saved.results;
 }
 
-/** Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until they succeed. */
+/**
+ * Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until
+ * they succeed.
+ */
 async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
   const operators = await buildBundles(before, after, context.folder);
   const { plan } = context;

@@ -26,7 +26,8 @@ interface ObjectRef {
 }
 
 /**
- * Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's creation.
+ * Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's
+ * creation.
  *
  * @param only the only counted one, such as `create jobs`. Default: all
  */
@@ -61,7 +62,10 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
-/** Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses the first. */
+/**
+ * Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses
+ * the first.
+ */
 export async function readWatches(auditLog: string): Promise<number> {
   let watches = 0;
   for await (const { verb, responseStatus } of auditLines(auditLog)) {

@@ -33,7 +33,9 @@ export interface VoidRound {
   readonly objects?: number;
   /** The turns before the failure, or all if their requests differ. */
   readonly turns: Round['turns'];
-  /** The contender whose turn failed, or whose requests alone differ; absent if the round is void for another reason. */
+  /**
+   * The contender whose turn failed, or whose requests alone differ; absent if the round is void for another reason.
+   */
   readonly failed?: Contender;
   readonly reason: string;
 }
@@ -48,7 +50,10 @@ export interface Results {
   readonly plan: Plan;
   /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part. */
   readonly slowerRate?: number;
-  /** How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured commit. */
+  /**
+   * How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured
+   * commit.
+   */
   readonly age?: number;
   /** How long the run took. Absent if it was interrupted. */
   readonly minutes?: number;

@@ -65,8 +65,8 @@ const burstsOnly = ['client-node'];
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
 /**
- * Returns the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of each before the rounds,
- * so that all rounds have the same paces. Undefined if neither peer takes part.
+ * Returns the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of
+ * each before the rounds, so that all rounds have the same paces. Undefined if neither peer takes part.
  */
 export async function slowerRateOf(operators: readonly Operator[], context: RunContext): Promise<number | undefined> {
   const rates: number[] = [];
@@ -139,7 +139,9 @@ export async function longBurstRounds(
   }
 }
 
-/** Memory and start with few and with many cached objects. All operators use one server, which fills up, and only read. */
+/**
+ * Memory and start with few and with many cached objects. All operators use one server, which fills up, and only read.
+ */
 export async function cacheRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -244,7 +246,10 @@ export async function failoverRounds(
   }
 }
 
-/** Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API server. */
+/**
+ * Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API
+ * server.
+ */
 export async function outsideRounds(ours: Operator, context: RunContext, taken: RoundsTaken): Promise<void> {
   const { outsideRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
@@ -294,8 +299,8 @@ export async function takeRound(
 }
 
 /**
- * Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. Ours failed
- * if they differ from those on which the others agree.
+ * Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did
+ * not run. Ours failed if they differ from those on which the others agree.
  */
 export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 'reason'> | undefined {
   const counted = Object.entries(turns).flatMap(([contender, { requests }]) =>

@@ -10,8 +10,8 @@ export interface Awaited {
 }
 
 /**
- * Measures how long Echos wait: from the reply to an Echo's creation, or from an earlier time, until a watch of Jobs has delivered its Job
- * and a watch of Echos its status.
+ * Measures how long Echos wait: from the reply to an Echo's creation, or from an earlier time, until a watch of Jobs
+ * has delivered its Job and a watch of Echos its status.
  */
 export class Stopwatch {
   readonly #created = new Map<string, number>();
@@ -97,7 +97,11 @@ export class Stopwatch {
     return waits;
   }
 
-  /** Returns for each Echo with a name prefix how long its status came after its Job, in milliseconds. @throws Error if one was not served */
+  /**
+   * Returns for each Echo with a name prefix how long its status came after its Job, in milliseconds.
+   *
+   * @throws Error if one was not served
+   */
   statusLags(prefix: string): readonly number[] {
     return [...this.#created.keys()].flatMap((name) => {
       if (!name.startsWith(prefix)) return [];

@@ -155,8 +155,8 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
 }
 
 /**
- * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator: its code has been
- * compiled.
+ * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator:
+ * its code has been compiled.
  *
  * @param paces Echos per second of each pace
  */

@@ -268,7 +268,10 @@ const restrictedPod = (user: number): JsonObject => ({
 });
 /** A security context of a container that fits the Pod Security Standard `restricted`. */
 const restrictedContainer: JsonObject = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
-/** The user of the official images of MongoDB, PostgreSQL, MySQL, MariaDB and Redis. It owns the files of an existing volume. */
+/**
+ * The user of the official images of MongoDB, PostgreSQL, MySQL, MariaDB and Redis. It owns the files of an existing
+ * volume.
+ */
 const databaseUser = 999;
 
 /**

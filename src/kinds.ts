@@ -27,20 +27,21 @@ interface KindEntry {
   /** The kind, its reasons, its permissions and its finalizer do not depend on the settings. */
   readonly controller: (settings: KindSettings) => DefinedController;
   /**
-   * Default: false, for a kind that needs an external system, or creates pods of any kind, which is nearly the power of a cluster
-   * administrator.
+   * Default: false, for a kind that needs an external system, or creates pods of any kind, which is nearly the power of
+   * a cluster administrator.
    */
   readonly runsByDefault?: boolean;
   /**
-   * True if its effects lie outside of the cluster. Then the chart does not let the users of a namespace create its objects, unless
-   * `rbac.aggregate` says so. Default: false.
+   * True if its effects lie outside of the cluster. Then the chart does not let the users of a namespace create its
+   * objects, unless `rbac.aggregate` says so. Default: false.
    */
   readonly hasExternalEffects?: boolean;
 }
 
 /**
- * Every kind of the operator, by the name of its controller in CONTROLLERS and in the chart's values: the name of the kind with a lower-case
- * first letter. What lists the kinds follows from this list. The controllers load what costs memory (gRPC, pg) when they start to work.
+ * Every kind of the operator, by the name of its controller in CONTROLLERS and in the chart's values: the name of the
+ * kind with a lower-case first letter. What lists the kinds follows from this list. The controllers load what costs
+ * memory (gRPC, pg) when they start to work.
  */
 const entries = {
   echo: {

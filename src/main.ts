@@ -35,8 +35,8 @@ const commands = ['apply-crds', 'delete-crds', 'check-uninstall', 'version'] as 
 type Command = (typeof commands)[number];
 
 /**
- * The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind; delete-crds waits
- * until every object is deleted.
+ * The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind;
+ * delete-crds waits until every object is deleted.
  */
 const commandTimeoutMs = 60_000;
 

@@ -21,8 +21,8 @@ export interface RunOptions {
 }
 
 /**
- * Runs the operator as {@link runOperator} does, with the settings of `config`. With leader election it waits for the Lease first; then it
- * starts the informers, then the workers. A warm standby starts the informers while it waits.
+ * Runs the operator as {@link runOperator} does, with the settings of `config`. With leader election it waits for the
+ * Lease first; then it starts the informers, then the workers. A warm standby starts the informers while it waits.
  *
  * @throws ConfigError for settings that contradict each other; the errors of {@link runOperator}.
  */
@@ -71,9 +71,9 @@ function collectGarbage(): void {
 }
 
 /**
- * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica contends too: an old
- * pod and a new one may overlap, for example while high availability is switched on or off. A process that a person starts holds a Lease
- * for the check of its scope.
+ * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica
+ * contends too: an old pod and a new one may overlap, for example while high availability is switched on or off. A
+ * process that a person starts holds a Lease for the check of its scope.
  *
  * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */
@@ -107,7 +107,10 @@ export function leaderElectionOf(
 /** Long, because nobody restarts such a process when it has lost its Lease during an outage of the API server. */
 const timingsByHand: LeaseTimings = { leaseDurationSeconds: 60, renewDeadlineSeconds: 45, retryPeriodSeconds: 5 };
 
-/** Another name than a release's, in whose election the process must not take part. Two processes may watch different namespaces. */
+/**
+ * Another name than a release's, in whose election the process must not take part. Two processes may watch different
+ * namespaces.
+ */
 function leaseByHand({ watchNamespaces }: Config): string {
   if (watchNamespaces === undefined) return 'echoperator-by-hand';
   const hash = createHash('sha256')

@@ -15,7 +15,10 @@ export interface ControlPlaneOptions {
   readonly runsCronJobs?: boolean;
 }
 
-/** A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is simulated. */
+/**
+ * A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is
+ * simulated.
+ */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
   /** One JSON line per write: see AuditEvent in tools/cluster. */
@@ -76,7 +79,10 @@ export async function startControlPlane(
   };
 }
 
-/** The environment variable with the folder into which all requests to control planes are recorded. Default: they are not. */
+/**
+ * The environment variable with the folder into which all requests to control planes are recorded. Default: they are
+ * not.
+ */
 export const recordRequests = 'RECORD_REQUESTS';
 
 async function startRecording({ kubeconfigPath }: EnvtestConfig, folder: string): Promise<RecordingProxy | undefined> {
@@ -85,7 +91,9 @@ async function startRecording({ kubeconfigPath }: EnvtestConfig, folder: string)
   return RecordingProxy.start(kubeconfigPath, folder, join(recordings, `${randomUUID()}.jsonl`));
 }
 
-/** Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it. */
+/**
+ * Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it.
+ */
 export function startControllerManager(
   program: string,
   config: Pick<EnvtestConfig, 'kubeconfigPath'>,

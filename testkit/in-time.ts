@@ -5,7 +5,8 @@ const limitMs = 90_000;
  * Waits for a promise that may never settle.
  *
  * @param what the awaited state, for the error message
- * @throws Error that names it, after 90 s: long before the time limit of a test, which would not say what the test waited for
+ * @throws Error that names it, after 90 s: long before the time limit of a test, which would not say what the test
+ *   waited for
  */
 export async function inTime<T>(what: string, promise: Promise<T>, timeoutMs = limitMs): Promise<T> {
   const late = Promise.withResolvers<never>();

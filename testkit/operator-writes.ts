@@ -6,8 +6,8 @@ export async function operatorWrites(auditLog: AuditLog, namespace: string): Pro
 }
 
 /**
- * Counts the operator's successful creations of each Job, by the Job's name. Does not count a creation whose sender was killed before the
- * reply, although the Job may exist.
+ * Counts the operator's successful creations of each Job, by the Job's name. Does not count a creation whose sender was
+ * killed before the reply, although the Job may exist.
  */
 export function jobsCreated(writes: readonly AuditEvent[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();

@@ -39,8 +39,8 @@ const withoutProtobuf = (accept: string): string =>
     .join(',');
 
 /**
- * Records all requests to an API server in a file of JSON lines, in the order in which the server processed them. Therefore one request
- * waits for the other; only watches, which are recorded when they end, do not.
+ * Records all requests to an API server in a file of JSON lines, in the order in which the server processed them.
+ * Therefore one request waits for the other; only watches, which are recorded when they end, do not.
  */
 export class RecordingProxy implements AsyncDisposable {
   /** A kubeconfig that leads to the proxy, with the same credentials. */

@@ -59,13 +59,18 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   return sources;
 }
 
-/** Bundles the operator of other sources, with the current packages and tools and with their Dockerfile's flags of Node. */
+/**
+ * Bundles the operator of other sources, with the current packages and tools and with their Dockerfile's flags of Node.
+ */
 export async function bundleOperatorIn(sources: string, folder: string): Promise<ShippedProgram> {
   const bundled = await bundle({ folder, entry: join(sources, entries.operator) });
   return { main: join(bundled.folder, 'main.js'), nodeFlags: await nodeFlagsOf('operator', sources) };
 }
 
-/** Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage, the pet store's is named like it. */
+/**
+ * Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage, the pet store's is
+ * named like it.
+ */
 export async function nodeFlagsOf(name: ShippedProgramName, sources = repository): Promise<readonly string[]> {
   const dockerfile = await readFile(join(sources, 'Dockerfile'), 'utf8');
   const stages = dockerfile.split(/^(?=FROM )/m);

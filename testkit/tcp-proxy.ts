@@ -9,7 +9,10 @@ export type OnSent = (data: Buffer) => void;
 /** Called with the data that a client sends, before it is forwarded. Undefined: forward it. */
 export type Intercept = (data: Buffer) => OutsideWrite | undefined;
 
-/** A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute connections. */
+/**
+ * A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute
+ * connections.
+ */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;

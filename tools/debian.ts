@@ -40,7 +40,8 @@ const lastLines = 15;
 /**
  * Installs the missing packages. Requires root only if a package is missing.
  *
- * Guarantee: any number of processes may call this at the same time, also next to other users of apt. One installs, the others wait.
+ * Guarantee: any number of processes may call this at the same time, also next to other users of apt. One installs, the
+ * others wait.
  *
  * @throws PackagesError on a system without dpkg, if a package is missing and the user is not root, or if apt-get fails
  */
@@ -72,7 +73,10 @@ interface Apt {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A package that another package provides is not missing: installing runc next to Docker's containerd.io would remove Docker. */
+/**
+ * A package that another package provides is not missing: installing runc next to Docker's containerd.io would remove
+ * Docker.
+ */
 async function findMissing(packages: readonly string[], environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
   const query = await execa(
     'dpkg-query',
@@ -121,7 +125,9 @@ interface AptResult {
   readonly cause: unknown;
 }
 
-/** Runs apt-get. It waits for dpkg's lock itself, but fails at once during another `apt-get update`, so that is retried. */
+/**
+ * Runs apt-get. It waits for dpkg's lock itself, but fails at once during another `apt-get update`, so that is retried.
+ */
 async function aptGet(command: readonly string[], apt: Apt, report: Report): Promise<AptResult> {
   const deadline = performance.now() + lockTimeoutSeconds * 1000;
   for (;;) {

@@ -19,7 +19,8 @@ const drainMs = 500;
 const timeoutMs = 120_000;
 
 /**
- * Measures the operator's CPU for an event that requires no write, with a scripted cluster: reading, storing and reconciling.
+ * Measures the operator's CPU for an event that requires no write, with a scripted cluster: reading, storing and
+ * reconciling.
  *
  * @param objects how many are cached: half of them Echos, half Jobs
  * @throws TurnError if the operator is late, or writes for an Echo that needs no write

@@ -12,7 +12,10 @@ import { echoJob } from '../../src/kinds/echo/echo-job.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
-/** The list of pods is empty, because nothing runs the Jobs. So is that of CronJobs, whose names our operator compares with the Echos'. */
+/**
+ * The list of pods is empty, because nothing runs the Jobs. So is that of CronJobs, whose names our operator compares
+ * with the Echos'.
+ */
 type Resource = 'echos' | 'jobs' | 'pods' | 'cronjobs';
 
 const namespace = 'bench';
@@ -43,13 +46,14 @@ const isListed = (resource: string): resource is Resource => Object.hasOwn(lists
 const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
 
 /**
- * Simulates an API server with Echos that each have a finished Job and its status, so the operator has nothing to write. A real API server
- * would take minutes to fill, and would use half of the processors to send events.
+ * Simulates an API server with Echos that each have a finished Job and its status, so the operator has nothing to
+ * write. A real API server would take minutes to fill, and would use half of the processors to send events.
  *
  * An event changes the generation of an Echo, so that every operator reconciles it, and its status fits already.
  *
- * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has received all events
- * before, and has reconciled all but those under way. A work queue without order, such as kube-rs's, may still hold some.
+ * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has
+ * received all events before, and has reconciled all but those under way. A work queue without order, such as
+ * kube-rs's, may still hold some.
  */
 export class ScriptedCluster {
   readonly #server: Server;

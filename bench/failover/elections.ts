@@ -67,7 +67,7 @@ const retryMs = timings.retryPeriodSeconds * 1000;
 const meanPauseMs = retryMs * 1.6;
 
 /**
- * Returns how long to wait before the leader ends. Every moment between two reads of the Lease by client-go's standby is equally likely,
- * because the range is as long as the mean time between them.
+ * Returns how long to wait before the leader ends. Every moment between two reads of the Lease by client-go's standby
+ * is equally likely, because the range is as long as the mean time between them.
  */
 export const randomPauseMs = (random: () => number = Math.random): number => retryMs + random() * meanPauseMs;

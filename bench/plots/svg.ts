@@ -40,7 +40,9 @@ export function picture(width: number, height: number, title: string, children: 
   return `${element('svg', attributes, ['\n', ...[...head, ...children].map((child) => `${child}\n`)])}\n`;
 }
 
-/** The same operator has the same colour everywhere. They differ also for those who see no red or green: Okabe and Ito. */
+/**
+ * The same operator has the same colour everywhere. They differ also for those who see no red or green: Okabe and Ito.
+ */
 export const colours: Readonly<Record<string, string>> = {
   echoperator: '#0072b2',
   'controller-runtime': '#e69f00',

@@ -9,7 +9,10 @@ export interface KindWithFinalizer {
   readonly finalizer: string;
 }
 
-/** Objects exist, or may exist, that could not be deleted without the operator. The message lists them and says what to do. */
+/**
+ * Objects exist, or may exist, that could not be deleted without the operator. The message lists them and says what to
+ * do.
+ */
 export class StillNeededError extends Error {
   override readonly name = 'StillNeededError';
 }
@@ -29,11 +32,11 @@ export interface UninstallCheck {
 }
 
 /**
- * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not serve
- * has no objects.
+ * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not
+ * serve has no objects.
  *
- * @throws StillNeededError if such an object exists, or if a namespace of `namespaces` may not be listed; ApiError and NoResponseError as
- *   every request.
+ * @throws StillNeededError if such an object exists, or if a namespace of `namespaces` may not be listed; ApiError and
+ *   NoResponseError as every request.
  */
 export async function checkUninstall(
   client: Client,

@@ -29,10 +29,10 @@ export function definitionOf(
 }
 
 /**
- * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve the
- * objects a moment later.) Existing objects do not change. A definition that a newer version of the operator has applied stays: an older
- * one would remove fields of stored objects that releases of the newer version use. Needs get, create and patch on these
- * CustomResourceDefinitions.
+ * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve
+ * the objects a moment later.) Existing objects do not change. A definition that a newer version of the operator has
+ * applied stays: an older one would remove fields of stored objects that releases of the newer version use. Needs get,
+ * create and patch on these CustomResourceDefinitions.
  *
  * @param options.version this operator's version; {@link unreleased} replaces every definition
  * @throws ApiError if the API server refuses one; an Error with the definition's state if the signal ends the wait.
@@ -50,9 +50,9 @@ export async function applyCustomResourceDefinitions(
       log.warn({ crd: name, installed }, 'a newer version of the operator has applied this definition: it stays');
       continue;
     }
-    // A definition that was stored as v1beta1, such as the original's of BookStore, keeps this field otherwise: then the API server
-    // accepts and stores fields that the schema lacks, also misspelt ones. Not in the files: the API server never returns `false`, so
-    // GitOps would see a difference.
+    // A definition that was stored as v1beta1, such as the original's of BookStore, keeps this field otherwise: then
+    // the API server accepts and stores fields that the schema lacks, also misspelt ones. Not in the files: the API
+    // server never returns `false`, so GitOps would see a difference.
     const spec = { ...manifest.spec, preserveUnknownFields: false };
     // Force: helm, kubectl or an older release may own fields of the definition, which is ours.
     await client.apply(CustomResourceDefinition, { ...manifest, spec }, { force: true, signal });
@@ -89,11 +89,11 @@ function isNewer(version: string, than: string): boolean {
 const compareNumbersIn = (one: string, other: string): number => one.localeCompare(other, 'en', { numeric: true });
 
 /**
- * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are gone. Needs get
- * and delete on them.
+ * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are
+ * gone. Needs get and delete on them.
  *
- * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the wait. An object may
- *   have a finalizer that nobody removes.
+ * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the
+ *   wait. An object may have a finalizer that nobody removes.
  */
 export async function deleteCustomResourceDefinitions(
   client: Client,

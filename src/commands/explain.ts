@@ -100,7 +100,8 @@ function parsed(args: readonly string[]) {
       },
     });
   } catch (cause) {
-    // `parseArgs` throws TypeErrors. Their second sentence is about arguments that begin with "-": no object has such a name.
+    // `parseArgs` throws TypeErrors. Their second sentence is about arguments that begin with "-": no object has such a
+    // name.
     const [problem] = (cause as TypeError).message.split('. ');
     throw new ExplainUsageError(`explain: ${problem}`, { cause });
   }

@@ -57,8 +57,9 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Group commit. Executes a batch when it is full, or when no operation in flight may add to it. Batches run one at a time. An item
- * that is added while a batch runs belongs to the next one, so every item is executed by a call that begins after it was added.
+ * Group commit. Executes a batch when it is full, or when no operation in flight may add to it. Batches run one at a
+ * time. An item that is added while a batch runs belongs to the next one, so every item is executed by a call that
+ * begins after it was added.
  */
 export class Batch<Item, Result> {
   readonly #options: BatchOptions<Item, Result>;

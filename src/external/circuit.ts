@@ -12,7 +12,10 @@ export class OutsideDownError extends Error {
   /** After how many milliseconds to call again. The jitter differs for each caller. */
   readonly retryAfterMs: number;
 
-  /** @param details.cause the first error with that reason, the same for all callers, so that a status does not change with each call. */
+  /**
+   * @param details.cause the first error with that reason, the same for all callers, so that a status does not change
+   *   with each call.
+   */
   constructor(
     system: string,
     details: {
@@ -47,8 +50,8 @@ export interface CircuitOptions {
   /** The CamelCase reason for a condition if the error means that the system cannot be used. Otherwise undefined. */
   readonly reasonOf: (error: unknown) => string | undefined;
   /**
-   * Whether an error without a reason is an answer of the system, which refused one request: such an answer ends an outage. Any
-   * other error, for example of the API server or of a gate, says nothing about the system.
+   * Whether an error without a reason is an answer of the system, which refused one request: such an answer ends an
+   * outage. Any other error, for example of the API server or of a gate, says nothing about the system.
    */
   readonly isAnswer: (error: unknown) => boolean;
   /** Absent: the circuit logs nothing. */
@@ -79,11 +82,12 @@ interface Outage {
 const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new Date() };
 
 /**
- * A circuit breaker for a system outside of the cluster. When a call finds the system down, the circuit opens: further calls fail
- * at once, without a request. After a pause one call is sent as a probe. The first answer closes the circuit again.
+ * A circuit breaker for a system outside of the cluster. When a call finds the system down, the circuit opens: further
+ * calls fail at once, without a request. After a pause one call is sent as a probe. The first answer closes the circuit
+ * again.
  *
- * A refused caller calls again after {@link retryAfterMs}. So all callers have called again within two pauses after the system is
- * back: ten seconds by default.
+ * A refused caller calls again after {@link retryAfterMs}. So all callers have called again within two pauses after the
+ * system is back: ten seconds by default.
  *
  * @example
  * const circuit = new Circuit({
@@ -129,7 +133,8 @@ export class Circuit {
   }
 
   /**
-   * After how many milliseconds a refused caller should call again: when the next probe is due, plus up to one pause of jitter.
+   * After how many milliseconds a refused caller should call again: when the next probe is due, plus up to one pause of
+   * jitter.
    */
   get retryAfterMs(): number {
     const { probeAtMs = 0, pauseMs = this.#probeAfterMs } = this.#outage ?? {};
@@ -140,9 +145,10 @@ export class Circuit {
    * Runs the work if the circuit is closed or a probe is due.
    *
    * @param work receives `signal`. It needs a time-out of its own.
-   * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is rethrown.
-   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any error of the
-   *   work.
+   * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is
+   *   rethrown.
+   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any
+   *   error of the work.
    */
   async call<T>(
     work: (signal: AbortSignal) => Promise<T>,

@@ -32,8 +32,8 @@ class OutsideUp extends Gauge<'system'> {
 }
 
 /**
- * Adds a system to the metric that shows whether it can be used. A circuit closes only when a call succeeds, and without an object that
- * waits nobody calls: then the system does not count as down.
+ * Adds a system to the metric that shows whether it can be used. A circuit closes only when a call succeeds, and
+ * without an object that waits nobody calls: then the system does not count as down.
  */
 export function outsideUp(registry: Registry, system: string, state: OutsideState): void {
   const known = registry.getSingleMetric(name);

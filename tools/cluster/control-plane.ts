@@ -12,8 +12,8 @@ import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
 
 /**
- * Resolves the names of Services and pods. Every other name is NXDOMAIN, in a server block of its own because CoreDNS calls its
- * template plugin before kubernetes.
+ * Resolves the names of Services and pods. Every other name is NXDOMAIN, in a server block of its own because CoreDNS
+ * calls its template plugin before kubernetes.
  */
 const corefile = (kubeconfig: string, address: string): string => `cluster.local in-addr.arpa ip6.arpa {
     bind ${address}

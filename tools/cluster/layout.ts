@@ -14,8 +14,8 @@ const maxSocketPath = 107;
 export interface Layout {
   readonly name: string;
   /**
-   * Six hex digits of a hash, part of the names of links and cgroups, which must be short and unique on the machine. The hash
-   * is of the folder, because another user's cache may contain a cluster with the same name.
+   * Six hex digits of a hash, part of the names of links and cgroups, which must be short and unique on the machine.
+   * The hash is of the folder, because another user's cache may contain a cluster with the same name.
    */
   readonly id: string;
   /** The folder that contains everything that the cluster writes on the host's disk. */
@@ -46,14 +46,17 @@ export interface NodeLayout {
   /** The node's /var/log. */
   readonly varLog: string;
   /**
-   * The files of the node's volumes. The node sees them under the same path as the host, so the path of a loop device's file
-   * identifies the node.
+   * The files of the node's volumes. The node sees them under the same path as the host, so the path of a loop device's
+   * file identifies the node.
    */
   readonly volumes: string;
   readonly namespace: string;
   /** The cgroup of the node's pods. */
   readonly cgroup: string;
-  /** The cgroup of the node's own processes. It is separate because under cgroup v2 a group with children has no processes. */
+  /**
+   * The cgroup of the node's own processes. It is separate because under cgroup v2 a group with children has no
+   * processes.
+   */
   readonly systemCgroup: string;
   /** containerd's socket, as a path on the host. */
   readonly containerdSocket: string;

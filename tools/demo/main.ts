@@ -4,8 +4,8 @@
  *     node tools/demo/main.ts [up]     runs the demo and keeps its cluster; with DEMO_KEEP=0 removes it at the end
  *     node tools/demo/main.ts down     removes the cluster
  *
- * Ignores KUBECONFIG: the demo changes only its own cluster. Exits with 0 if the pod printed the message, 1 if a step failed, 2 for
- * an unknown command, 128 + n after signal n.
+ * Ignores KUBECONFIG: the demo changes only its own cluster. Exits with 0 if the pod printed the message, 1 if a step
+ * failed, 2 for an unknown command, 128 + n after signal n.
  */
 import { ExecaError } from 'execa';
 import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';

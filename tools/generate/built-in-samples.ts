@@ -1,4 +1,7 @@
-/** The objects whose defaults generate-built-in-defaults.ts records: each struct at least once without its optional fields. */
+/**
+ * The objects whose defaults generate-built-in-defaults.ts records: each struct at least once without its optional
+ * fields.
+ */
 import type { Kind, KubeObject } from '@echoperator/runtime';
 import {
   ConfigMap,

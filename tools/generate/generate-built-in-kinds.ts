@@ -1,6 +1,6 @@
 /**
- * Makes packages/runtime/src/kinds/built-in-kinds.ts: a constant and a type for each kind that the API server serves in a stable
- * version. The source is the OpenAPI document of the Kubernetes version that tools/programs/kubernetes pins.
+ * Makes packages/runtime/src/kinds/built-in-kinds.ts: a constant and a type for each kind that the API server serves in
+ * a stable version. The source is the OpenAPI document of the Kubernetes version that tools/programs/kubernetes pins.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

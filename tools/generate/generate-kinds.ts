@@ -9,7 +9,10 @@ import { documentedValues, valuesTable } from './values-table.ts';
 /** The page with the table of all kinds. */
 export const indexPage = 'docs/index.md';
 
-/** Its generated parts: the kinds, the command that deletes their definitions, the permissions of their controllers, and the values. */
+/**
+ * Its generated parts: the kinds, the command that deletes their definitions, the permissions of their controllers, and
+ * the values.
+ */
 export const chartReadme = 'charts/echoperator/README.md';
 
 /**

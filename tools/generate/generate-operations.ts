@@ -147,7 +147,9 @@ function whatItTakes(name: string): string {
   return takes;
 }
 
-/** What the variable takes instead of a blank value. Undefined if there is no such variable, but a group of variables. */
+/**
+ * What the variable takes instead of a blank value. Undefined if there is no such variable, but a group of variables.
+ */
 function refusalOf(name: string): string | undefined {
   try {
     readConfig({ [name]: ' ' });

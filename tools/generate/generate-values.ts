@@ -8,7 +8,9 @@ export const chartValuesFile = 'charts/echoperator/values.yaml';
 /** An example of values that adds no kind to the cluster's roles for users. */
 export const hardenedValuesFile = 'examples/values/hardened.yaml';
 
-/** Returns the text with these values of {@link chartValuesFile}. A new switch gets a comment; another keeps its own. */
+/**
+ * Returns the text with these values of {@link chartValuesFile}. A new switch gets a comment; another keeps its own.
+ */
 export function withSwitches(text: string): string {
   const document = parseDocument(text);
   for (const name of controllerNames) {

@@ -1,6 +1,6 @@
 /**
- * Builds the npm packages that are published: each has its compiled code with its declarations, and its manifest, whose entries lead to them.
- * `npm publish ./dist/packages/runtime` publishes one.
+ * Builds the npm packages that are published: each has its compiled code with its declarations, and its manifest, whose
+ * entries lead to them. `npm publish ./dist/packages/runtime` publishes one.
  *
  *     node tools/release/npm-package.ts [FOLDER]     default: dist/packages/
  *
@@ -39,7 +39,10 @@ export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, stri
     ]),
   );
 
-/** The manifest that is published: with the version, entries that lead to compiled code, and that version of the other packages. */
+/**
+ * The manifest that is published: with the version, entries that lead to compiled code, and that version of the other
+ * packages.
+ */
 export function publishedManifest(manifest: Manifest, version: string): Manifest {
   const compiled = (path: string) => path.replace('./src/', './dist/').replace(/\.ts$/, '');
   const peers = Object.entries(manifest.peerDependencies ?? {}).map(([name, range]) => [

@@ -1,6 +1,6 @@
 /**
- * Publishes an image or a chart in a registry, unless the registry has the version: what users have pulled is never replaced. Prints the
- * digest of what the registry then has. Needs skopeo, for a chart also Helm, and no npm package.
+ * Publishes an image or a chart in a registry, unless the registry has the version: what users have pulled is never
+ * replaced. Prints the digest of what the registry then has. Needs skopeo, for a chart also Helm, and no npm package.
  *
  *     node tools/release/publish-once.ts image ARCHIVE.tar REGISTRY/REPOSITORY:VERSION      an OCI archive
  *     node tools/release/publish-once.ts chart PACKAGE.tgz REGISTRY/REPOSITORY:VERSION      a package of `helm package`

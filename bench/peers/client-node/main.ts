@@ -2,8 +2,8 @@
  * The client-node peer of the benchmark: per Echo one Job, one status write, one Event, by @kubernetes/client-node's
  * own informer and typed API.
  *
- * Environment: NUM_WORKERS (reconciles at once, default 4), ECHO_IMAGE, KUBECONFIG. With LEADER_ELECTION_ID it takes and
- * renews the Lease of that name in LEADER_ELECTION_NAMESPACE, as the others do; it never stands by.
+ * Environment: NUM_WORKERS (reconciles at once, default 4), ECHO_IMAGE, KUBECONFIG. With LEADER_ELECTION_ID it takes
+ * and renews the Lease of that name in LEADER_ELECTION_NAMESPACE, as the others do; it never stands by.
  */
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
