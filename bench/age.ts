@@ -1,6 +1,6 @@
 /**
- * Tells how many commits have changed src/ or packages/ since docs/benchmark.md was measured, and exits with 1 if there
- * are any:
+ * Prints how many commits have changed src/ or packages/ since docs/benchmark.md was measured, and exits with 1 if
+ * there are any:
  *
  *     node bench/age.ts
  */
@@ -50,7 +50,8 @@ async function main(): Promise<void> {
     const results = await readResults(join(repository, 'docs', besidePage));
     const age = await ageOf(results);
     console.log(
-      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ${age} commits have changed src/ or packages/`,
+      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ` +
+        `${age} commits have changed src/ or packages/`,
     );
     if (age > 0) process.exitCode = 1;
   } catch (error) {

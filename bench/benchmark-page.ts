@@ -295,8 +295,8 @@ function ceiling({ rounds }: Results): string {
       : [`${name} ${((rate.median / most.median) * 100).toFixed(0)} %`];
   });
   return `Without an operator, the API server accepts ${most.median.toFixed(0)} Echos/s: the bench itself sends the
-  writes of an operator (32 Jobs, statuses and Events at a time, no watches). The operators reach these shares of this
-  rate: ${reached.join(', ')}.
+writes of an operator (32 Jobs, statuses and Events at a time, no watches). The operators reach these shares of this rate:
+${reached.join(', ')}.
 
 The API server, etcd, the operator and the writers share the machine. The bench runs on Node and shares the processors
 too, so an operator that needs less CPU for its writes can be faster.`;
@@ -418,7 +418,7 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   if (rows.length > 0) {
     parts.push(
       '## Disturbed turns',
-      `In these turns other processes used more than ${disturbed * 100} % of the processors. They count like other turns.${
+      `In these turns other processes used more than ${disturbed * 100} % of the processors. They count too.${
         repeatedRounds === undefined ? '' : ` ${count(repeatedRounds, 'more disturbed round')} were run again instead.`
       }`,
       table(['round', 'scenario', 'contender', 'others'], rows),
@@ -440,8 +440,8 @@ const repeat = `Run these commands on Linux, as root, with Go and Rust, on an ot
 
 These variables change the size of a run: \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`,
 \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`, \`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`,
-\`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\`. A run that is smaller than usual
-writes to dist/bench/ too. \`node bench/page.ts\` renders this page again from
+\`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\`. A run that is smaller than
+usual writes to dist/bench/ too. \`node bench/page.ts\` renders this page again from
 [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;

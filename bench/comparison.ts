@@ -1,4 +1,4 @@
-/** Compares the figures of all rounds: medians, ratios, and the project's own bars. */
+/** Compares the figures of all rounds: medians, ratios, and the project's targets. */
 import { type Measure, measures } from './measurements.ts';
 import type { Plan } from './plan.ts';
 import type { Contender, Results, Round } from './results.ts';
@@ -23,8 +23,8 @@ type Peers = readonly [Contender, ...Contender[]];
 type Bound = { readonly atLeast: number } | { readonly atMost: number };
 
 /**
- * A bound of our figure, or of the ratio of our figure to the peer's: of several peers, to the better one of each
- * round.
+ * A target: a bound of our figure, or of the ratio of our figure to the peer's. With several peers the ratio is to the
+ * better peer of each round.
  */
 export interface Bar {
   readonly measure: Measure;
@@ -40,14 +40,15 @@ const kubeRs = ['kube-rs'] as const;
 const unrecorded = ['unrecorded'] as const;
 
 const sharedProcessors =
-  'The API server, etcd, the writers and the operator share two processors, which the burst keeps busy. So the rate depends ' +
-  'on the CPU time that all of them need for an Echo. The bound is close to the rate of `ceiling`, which has no operator.';
+  'The API server, etcd, the writers and the operator share two processors, which the burst keeps busy. ' +
+  'So the rate depends on the CPU time that all of them need for an Echo. ' +
+  'The bound is close to the rate of `ceiling`, which has no operator.';
 
 const mostlyNotOurCode =
-  "In a profile of four bursts, 48 % of the main thread is undici, TLS and Node's streams, 13 % garbage collection, 13 % " +
-  "JSON, and 25 % the project's code. Without that code the ratio would be about a fifth lower.";
+  "In a profile of four bursts, 48 % of the main thread is undici, TLS and Node's streams, 13 % garbage collection, " +
+  "13 % JSON, and 25 % the project's code. Without that code the ratio would be about a fifth lower.";
 
-/** The project's goals. A bar is met if the median meets it. */
+/** The project's targets. A target is met if the median meets it. */
 const projectBars: readonly Bar[] = [
   { measure: 'echosPerSecond', peers: kubeRs, bound: { atLeast: 0.97 }, limit: sharedProcessors },
   { measure: 'echosPerSecond', peers: controllerRuntime, bound: { atLeast: 1.1 }, limit: sharedProcessors },
@@ -70,7 +71,8 @@ const projectBars: readonly Bar[] = [
     measure: 'idleAnonymous',
     bound: { atMost: 20 },
     limit:
-      'Node alone has 8 MB, and 25 MB with all of undici, TLS and pino. The memory above 8 MB is mostly their code and data.',
+      'Node alone has 8 MB, and 25 MB with all of undici, TLS and pino. ' +
+      'The memory above 8 MB is mostly their code and data.',
   },
   { measure: 'peakAnonymous', peers: controllerRuntime, bound: { atMost: 2 } },
   { measure: 'peakAnonymous', peers: kubeRs, bound: { atMost: 2 } },
@@ -80,7 +82,8 @@ const projectBars: readonly Bar[] = [
     peers: [...controllerRuntime, ...kubeRs],
     bound: { atMost: 1 },
     limit:
-      'The lower of two noisy figures is below the median of either, so three equal operators would all miss this target. ' +
+      'The lower of two noisy figures is below the median of either, ' +
+      'so three equal operators would all miss this target. ' +
       'The section "All figures" has the ratio to each peer.',
   },
   {
@@ -93,8 +96,8 @@ const projectBars: readonly Bar[] = [
     measure: 'statusWrites',
     bound: { atMost: 2.1 },
     limit:
-      'Pending, Running and Succeeded are more than a second apart, and a status may be at most a second late. With postponed ' +
-      'writes the figure was 2.96.',
+      'Pending, Running and Succeeded are more than a second apart, and a status may be at most a second late. ' +
+      'With postponed writes the figure was 2.96.',
   },
   {
     measure: 'cachedMemory',
@@ -111,7 +114,7 @@ const projectBars: readonly Bar[] = [
   // The records take at most 3 MB, for which V8's peak grows by about 4 MB of 66.
   { measure: 'besidePeakAnonymous', peers: unrecorded, bound: { atMost: 1.06 } },
   { measure: 'rowsSeconds', peers: ['ceiling'], bound: { atMost: 1.2 } },
-  // Twice as many as if each wrote 100 of the 2000 rows.
+  // Twice as many statements as if each wrote 100 of the 2000 rows.
   { measure: 'rowStatements', bound: { atMost: 40 } },
   { measure: 'rowsToCopy', bound: { atMost: 5 } },
 ];
@@ -132,8 +135,8 @@ export interface Verdict {
 type Rounds = readonly Round[];
 
 /**
- * Returns the rounds of all tables but the curve: where the number of cached objects varies, those with the judged
- * number.
+ * Returns the rounds of all tables except the curve. Of the rounds with a varying number of cached objects, these are
+ * the ones with the judged number.
  */
 export const judgedRounds = ({ rounds, plan }: Results): Rounds => rounds.filter(hasJudged(plan));
 

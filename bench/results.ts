@@ -61,7 +61,9 @@ export interface Results {
   readonly voidRounds: readonly VoidRound[];
   /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */
   readonly repeatedRounds?: number;
-  /** The date and the versions of the run that measured the kinds outside the cluster, if that was a separate run. */
+  /**
+   * The date and the versions of the run that measured the kinds with an external system, if that was a separate run.
+   */
   readonly outside?: Pick<Results, 'date' | 'versions'>;
 }
 

@@ -10,7 +10,7 @@ export interface Awaited {
 }
 
 /**
- * Measures how long Echos wait: from the reply to an Echo's creation, or from an earlier time, until a watch of Jobs
+ * Measures how long Echos wait: from the response to an Echo's creation, or from an earlier time, until a watch of Jobs
  * has delivered its Job and a watch of Echos its status.
  */
 export class Stopwatch {
@@ -91,7 +91,7 @@ export class Stopwatch {
       if (!name.startsWith(prefix)) continue;
       const seen = Math.max(this.#jobSeen.get(name) ?? Number.NaN, this.#statusSeen.get(name) ?? Number.NaN);
       if (Number.isNaN(seen)) throw new Error(`Echo ${name} was never served`);
-      // An operator may be done before the reply to the creation was read.
+      // An operator may be done before the bench has read the response to the creation.
       waits.push(Math.max(0, seen - created));
     }
     return waits;

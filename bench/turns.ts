@@ -98,7 +98,7 @@ class Trial {
   }
 
   async steady(prefix: string, { perSecond, count }: Pace) {
-    // From when it was due: a creation that the server delays would hide a wait.
+    // The wait begins when the creation was due. Otherwise a creation that the server delays would hide a wait.
     await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }, dueAtMs) =>
       this.#stopwatch.created(metadata.name, dueAtMs),
     );

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Below the ports that the kernel uses for outgoing connections (Linux: from 32768): such a connection could take the
- * port of a stopped program before it starts again. Above 10080, the last port that fetch refuses
- * (https://fetch.spec.whatwg.org/#port-blocking).
+ * The range is below the ports that the kernel uses for outgoing connections (Linux: from 32768), because such a
+ * connection could take the port of a stopped program before the program starts again. The range is above 10080, the
+ * last port that fetch refuses (https://fetch.spec.whatwg.org/#port-blocking).
  */
 const range = { from: 10_081, to: 29_999 } as const;
 

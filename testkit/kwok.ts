@@ -26,7 +26,7 @@ import type { TestCluster } from './test-cluster.ts';
  *   does not run.
  * - kubelet, where a test decides how a container ends: TestCluster.endPods, and crash-detection.test.ts.
  * - external-resizer and the kubelet's part of a volume's growth: simulated by
- *   test/integration/environment/played-volumes.ts, because the tests stop between its steps.
+ *   test/integration/environment/played-volumes.ts, because the tests stop between the steps of the growth.
  */
 
 const nodeName = 'kwok';
@@ -65,8 +65,8 @@ export async function startKwok(
 }
 
 /**
- * A short grace period speeds up the deletion of namespaces: their controller waits for it although kwok's pods end at
- * once.
+ * A short grace period speeds up the deletion of namespaces. The namespace controller waits for the grace period,
+ * although kwok's pods end at once.
  */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
@@ -121,7 +121,7 @@ export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, name
 const labelNamespace = ({ client }: Pick<TestCluster, 'client'>, name: string, value: string | null) =>
   client.patch(Namespace, { name }, { type: 'merge', body: { metadata: { labels: { [label]: value } } } });
 
-/** The API server watches policies and labels, so they apply after a delay. */
+/** Waits until new pods get the node. The API server watches policies and labels, so a change applies after a delay. */
 async function waitUntilNewPodsHave(
   { client }: Pick<TestCluster, 'client'>,
   namespace: string,

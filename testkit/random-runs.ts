@@ -25,7 +25,7 @@ export class RandomRunError extends Error {
 }
 
 /**
- * Executes the runs one after the other. Awaits the last run also beyond the time limit, so that every failure counts
+ * Executes the runs one after the other. Waits for the last run even after the time limit, so that every failure counts
  * and nothing runs afterwards. Does not shrink a failed run, because each run continues with the state of the previous
  * ones.
  *

@@ -50,7 +50,7 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   await mkdir(sources, { recursive: true });
   const archive = join(folder, 'sources.tar');
   const wanted = ['src', 'packages', 'package.json', 'Dockerfile'];
-  // Revisions from before the packages have none.
+  // Revisions from before the introduction of packages have no folder `packages`.
   const { stdout } = await execa('git', ['ls-tree', '--name-only', revision, '--', ...wanted], { cwd: repository });
   const paths = stdout.split('\n');
   await execa('git', ['archive', `--output=${archive}`, revision, ...paths], { cwd: repository });
@@ -68,8 +68,8 @@ export async function bundleOperatorIn(sources: string, folder: string): Promise
 }
 
 /**
- * Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage, the pet store's is
- * named like it.
+ * Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage. The stage of the pet
+ * store's image has the name of the program.
  */
 export async function nodeFlagsOf(name: ShippedProgramName, sources = repository): Promise<readonly string[]> {
   const dockerfile = await readFile(join(sources, 'Dockerfile'), 'utf8');

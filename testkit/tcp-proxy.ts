@@ -126,7 +126,7 @@ export class TcpProxy implements AsyncDisposable {
   }
 }
 
-/** Forwards in both directions. The client waits for each answer before it sends more. */
+/** Forwards in both directions. The client waits for each response before it sends more. */
 function forwardIntercepted(client: Socket, upstream: Socket, intercept: Intercept): void {
   let sent: OutsideWrite | undefined;
   let forwarded = Promise.resolve();

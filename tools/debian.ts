@@ -53,7 +53,8 @@ export async function ensureDebianPackages(
   if (missing.length === 0) return;
   if (process.getuid?.() !== 0) {
     throw new PackagesError(
-      `the Debian packages ${missing.join(', ')} are missing, and only root can install them: sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
+      `the Debian packages ${missing.join(', ')} are missing, and only root can install them: ` +
+        `sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
     );
   }
   const lockFile = join(cacheFolder(environment), 'apt.lock');
@@ -89,7 +90,8 @@ async function findMissing(packages: readonly string[], environment: NodeJS.Proc
   );
   if (query.code === 'ENOENT') {
     throw new PackagesError(
-      `the packages ${packages.join(', ')} can be installed only on Debian or a derivative: use such a machine, or another cluster (KUBECONFIG)`,
+      `the packages ${packages.join(', ')} can be installed only on Debian or a derivative: ` +
+        'use such a machine, or another cluster (KUBECONFIG)',
     );
   }
   const lines = query.stdout.split('\n').filter((line) => line.startsWith('installed '));

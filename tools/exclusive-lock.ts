@@ -64,7 +64,7 @@ export class ExclusiveLock implements Disposable {
 }
 
 export interface LockOptions {
-  /** Created if it is missing, with its folder. */
+  /** The lock file. Created if it is missing, with its folder. */
   readonly lockFile: string;
   /** Shown to waiting processes. */
   readonly purpose: string;
@@ -91,7 +91,7 @@ export async function withExclusiveLock<T>(options: LockOptions, action: () => P
 
 /**
  * Runs an action that is needed once, for example a build, in one process at a time. Waits while another process holds
- * the lock, but returns as soon as the action is done, no matter by whom.
+ * the lock, but returns as soon as the action is done, no matter which process did it.
  *
  * @param isDone called before each attempt to get the lock, and once more with the lock
  * @throws the signal's reason

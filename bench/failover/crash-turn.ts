@@ -50,8 +50,8 @@ async function crash(
     await stream.goesOn(signal);
     await stream.end(signal);
     const disturbance = await others();
-    // The next leader may be a new container of the same pod. The time of acquisition tells its writes from the old
-    // container's.
+    // The next leader may be a new container of the same pod. The time of acquisition distinguishes its writes from the
+    // old container's.
     const next = await pods.leader();
     const requests = await readCandidateRequests(on.cluster.auditLog, namespace);
     const ms = handoverMs(requests, { signalledMs: endedMs, next: next.pod, nextLedFromMs: next.acquiredMs });

@@ -9,12 +9,12 @@ export interface LeaseKey {
   readonly name: string;
 }
 
-/** How to configure an operator's leader election, and the log lines that tell its state. */
+/** How to configure an operator's leader election, and the log lines that show its state. */
 interface Election {
   environment(lease: LeaseKey, standby: Standby): Readonly<Record<string, string>>;
-  /** In the log when it leads. */
+  /** In the log when the operator leads. */
   readonly leads: string;
-  /** In the log when it contends and does not lead. */
+  /** In the log when the operator contends and does not lead. */
   readonly contends: string;
 }
 

@@ -43,7 +43,7 @@ export class InFlightCount {
 export interface BatchOptions<Item, Result> {
   /** Executes all items together. Returns one result per item, in the same order. An Error rejects only that item. */
   readonly execute: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
-  /** The most items of a batch. Default: no limit. */
+  /** The maximum number of items of a batch. Default: no limit. */
   readonly maxItems?: number;
   /** Waits for operations in flight that may add items, up to `maxWaitMs` milliseconds. Default: does not wait. */
   readonly gather?: { readonly inFlight: InFlightCount; readonly maxWaitMs: number };
@@ -57,9 +57,9 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Group commit. Executes a batch when it is full, or when no operation in flight may add to it. Batches run one at a
- * time. An item that is added while a batch runs belongs to the next one, so every item is executed by a call that
- * begins after it was added.
+ * Group commit. Executes a batch when the batch is full, or when no operation in flight may add an item. Batches run
+ * one at a time. An item that is added while a batch runs belongs to the next batch. So the call that executes an item
+ * always begins after the item was added.
  */
 export class Batch<Item, Result> {
   readonly #options: BatchOptions<Item, Result>;

@@ -41,7 +41,7 @@ const nodesTimeoutMs = 120_000;
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
  * on each node containerd, kubelet, kube-proxy and a volume driver. It has its own network, mount and process
- * namespaces and no route to the outside. The host sees one network link and the cluster's cgroups.
+ * namespaces, and no route to other networks. The host sees one network link and the cluster's cgroups.
  */
 export class Cluster {
   readonly name: string;
@@ -163,7 +163,7 @@ export class Cluster {
     await killNode(this.#layout, this.#checkNode(name), this.#cgroups);
   }
 
-  /** Starts a killed node, and does nothing if it runs. Returns when containerd answers. */
+  /** Starts a killed node, and does nothing if the node runs. Returns when containerd responds. */
   async startNode(name: string, signal?: AbortSignal): Promise<void> {
     const node = nodeLayout(this.#layout, this.#checkNode(name));
     if ((await processesIn(this.#cgroups, node.systemCgroup)).length > 0) return;

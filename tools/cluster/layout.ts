@@ -69,7 +69,8 @@ export const clustersFolder = (): string => join(cacheFolder(), 'clusters');
 export function layoutOf(name: string): Layout {
   if (!/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/.test(name)) {
     throw new UsageError(
-      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-" that start with a letter and do not end with "-"`,
+      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-" ` +
+        'that start with a letter and do not end with "-"',
     );
   }
   const folder = join(clustersFolder(), name);
@@ -111,7 +112,8 @@ export function nodeLayout(layout: Layout, name: string): NodeLayout {
   const containerdSocket = join(run, 'containerd/containerd.sock');
   if (containerdSocket.length > maxSocketPath) {
     throw new UsageError(
-      `${containerdSocket} is longer than ${maxSocketPath} characters, the limit for a socket: set XDG_CACHE_HOME to a shorter path`,
+      `${containerdSocket} is longer than ${maxSocketPath} characters, the limit for a socket: ` +
+        'set XDG_CACHE_HOME to a shorter path',
     );
   }
   return {

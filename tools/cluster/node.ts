@@ -30,7 +30,7 @@ const cniPlugins = '/usr/lib/cni';
 
 /**
  * Starts containerd, kubelet, kube-proxy and the volume driver in the node's network, mount and process namespaces.
- * Returns when containerd answers.
+ * Returns when containerd responds.
  */
 export async function startNode(
   layout: Layout,
@@ -164,7 +164,7 @@ const podNetworkConfig = (subnet: string): object => ({
       // The node routes every packet, so that kube-proxy's rules apply. On a bridge, replies between pods of one node
       // would bypass the rules unless the host has loaded br_netfilter.
       type: 'ptp',
-      // Below /run, because a killed node has no pods and all addresses are free when it starts.
+      // The folder is below /run, because a killed node has no pods, so all addresses are free when it starts.
       ipam: { type: 'host-local', dataDir: '/run/cni', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] },
     },
     { type: 'portmap', capabilities: { portMappings: true } },
@@ -237,7 +237,7 @@ export PATH='${dirname(programs.containerd)}':$PATH
 '${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
 '${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
-# Restart these like systemd does. The kubelet exits while containerd restores its old containers and does not answer yet.
+# Restart these like systemd does. The kubelet exits while containerd restores old containers and does not respond yet.
 until '${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
   --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet; do sleep 0.2; done ${log('kubelet')}
 until '${programs['volume-driver']}' ${kubeconfig('volume-driver')} --node-name=${node.name} --root='${node.volumes}'; do

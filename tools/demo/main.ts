@@ -31,7 +31,7 @@ function explain(error: unknown): string {
   if (error instanceof UnsupportedMachineError) {
     return `${error.message}\nThe demo changes only its own cluster. To install the chart on yours, follow README.md.`;
   }
-  // The program's own error output is clearer than its full command line.
+  // The error output of the program is clearer than its full command line.
   if (error instanceof DemoError) return `${error.message}\n\n${explain(error.cause)}`;
   if (error instanceof ExecaError) return `${error.shortMessage}\n${error.stderr}`;
   if (error instanceof Error) return error.message;

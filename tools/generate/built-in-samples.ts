@@ -24,7 +24,7 @@ import {
 
 export interface BuiltInSample {
   readonly kind: Kind<KubeObject>;
-  /** All but the metadata. */
+  /** The object without its metadata. */
   readonly content: object;
 }
 

@@ -53,7 +53,9 @@ async function apiReport(folder: string, name: PublishedPackage): Promise<string
   await writeFile(join(compiled, 'all.d.ts'), all.join(''));
   const names = await Promise.all(entries.map(([entry, module]) => namesSection(compiled, entry, module)));
   const declarations = await declarationsOf(folder, reportOf(name));
-  return `# The public API of ${manifest.name}\n\nGenerated from packages/${name}/src by \`make generate\`. Review every change of this file: users see it.\n\n${names.join('')}${declarations}`;
+  const source = `Generated from packages/${name}/src by \`make generate\`.`;
+  const note = `${source} Review every change of this file: users see it.`;
+  return `# The public API of ${manifest.name}\n\n${note}\n\n${names.join('')}${declarations}`;
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Generates packages/testing/src/simulation/built-in-defaults.ts: the fields of the structs of built-in kinds, and the
  * values that the API server gives to those that a manifest lacks. The fields come from client-go's schema for
- * server-side apply. The values are recorded: an API server of the version that tools/programs/kubernetes pins is
- * asked, without storing anything, to create samples of each struct.
+ * server-side apply. The values are recorded: dry runs create samples of each struct on an API server of the version
+ * that tools/programs/kubernetes pins.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { createClient } from '@echoperator/runtime/client';

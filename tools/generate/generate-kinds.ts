@@ -72,7 +72,7 @@ const kindsOfChart = (): string =>
     ]),
   );
 
-/** The command that deletes every definition, as a block of code. */
+/** Returns a code block with the command that deletes every definition. */
 const deletionOfDefinitions = (): string => {
   const definitions = controllerNames.map((name) => `${controllers[name].kind.plural}.${controllers[name].kind.group}`);
   return `${['    kubectl delete customresourcedefinition', ...definitions].join(' \\\n      ')}\n`;

@@ -80,7 +80,7 @@ async function symlinkIfMissing(target: string, path: string): Promise<void> {
   }
 }
 
-/** Like ensureBinaries, for other programs than the catalogue's. @throws RangeError for an unknown name */
+/** Like ensureBinaries, for programs that are not in the catalogue. @throws RangeError for an unknown name */
 export async function ensureBinariesIn(
   { binaries, folder, environment }: ProgramSource,
   names: readonly string[],

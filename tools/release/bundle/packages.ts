@@ -4,7 +4,7 @@ import type { Metafile } from 'esbuild';
 
 /** A package whose code is in a bundle. */
 export interface BundledPackage {
-  /** Such as `node_modules/pino`, also nested. */
+  /** The folder, such as `node_modules/pino`. It may be nested. */
   readonly folder: string;
   readonly manifest: { readonly name: string; readonly version: string; readonly license?: string };
 }
