@@ -1,5 +1,6 @@
 /**
- * Tells how many commits have changed src/ or packages/ since docs/benchmark.md was measured, and exits with 1 if there are any:
+ * Prints how many commits have changed src/ or packages/ since docs/benchmark.md was measured, and exits with 1 if
+ * there are any:
  *
  *     node bench/age.ts
  */
@@ -10,7 +11,9 @@ import { type Results, readResults } from './results.ts';
 
 const repository = join(import.meta.dirname, '..');
 
-/** The clone does not have the measured commit, or the measured code was not committed. The message names the revision. */
+/**
+ * The clone does not have the measured commit, or the measured code was not committed. The message names the revision.
+ */
 export class UnknownAgeError extends Error {
   override readonly name = 'UnknownAgeError';
 }
@@ -47,7 +50,8 @@ async function main(): Promise<void> {
     const results = await readResults(join(repository, 'docs', besidePage));
     const age = await ageOf(results);
     console.log(
-      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ${age} commits have changed src/ or packages/`,
+      `since docs/benchmark.md was measured, at ${results.versions.echoperator}, ` +
+        `${age} commits have changed src/ or packages/`,
     );
     if (age > 0) process.exitCode = 1;
   } catch (error) {

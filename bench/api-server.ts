@@ -12,7 +12,7 @@ import type { BinaryName } from '../tools/programs/index.ts';
 /** The namespace of all measured objects. */
 export const namespace = 'bench';
 
-/** The user agent of the bench, which tells its requests from an operator's. */
+/** The user agent of the bench, which distinguishes its requests from an operator's. */
 export const benchUserAgent = 'bench';
 
 /** A new API server with its own etcd. It contains only the CRDs, the namespace and an operator's service account. */
@@ -33,7 +33,7 @@ export interface ApiServer {
   readonly port: string;
   /** A folder with the files of a pod's /var/run/secrets/kubernetes.io/serviceaccount. */
   readonly serviceAccount: string;
-  /** Creates such a folder for another service account with all rights. The audit log tells the accounts apart. */
+  /** Creates such a folder for another service account with all rights. The audit log distinguishes the accounts. */
   serviceAccountNamed(name: string): Promise<string>;
   stop(): Promise<void>;
 }
@@ -41,7 +41,10 @@ export interface ApiServer {
 /** The group of all service accounts of the namespace. */
 const serviceAccounts = `system:serviceaccounts:${namespace}`;
 
-/** Logs the answered requests in the namespace. Of watches only those for Echos and Jobs by the service accounts, when they start. */
+/**
+ * Logs the requests in the namespace when the server has responded. Of watches it logs only the start, and only for
+ * Echos and Jobs by the service accounts.
+ */
 const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -78,7 +81,8 @@ rules:
  * Starts an API server. Its processes end with this one, even if it is killed.
  *
  * @param parent the parent of the folder for certificates, the audit log and etcd's data
- * @param options.auditPolicy what to log. Default: the answered requests in the namespace, and the operators' watches
+ * @param options.auditPolicy what to log. Default: the requests in the namespace, and the starts of the operators'
+ *   watches
  * @param options.extraPrograms to be in the folder of the programs
  */
 export async function startApiServer(

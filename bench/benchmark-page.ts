@@ -1,4 +1,4 @@
-/** docs/benchmark.md and its plots, made of nothing but what a run has found. */
+/** Renders docs/benchmark.md and its plots from nothing but the results of a run. */
 import { type CurvePoint, contenders, curve, figure, judgedRounds, present, verdicts } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
@@ -39,13 +39,13 @@ export function benchmarkPage(results: Results): BenchmarkPage {
   const sections = [
     introduction(results),
     warning(results),
-    '## What the project asks of itself',
-    'The median of the ratios of each round, and an interval around it. A bar is met if the median meets it; the last column says ' +
-      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`. ' +
-      'The last column is – where too few rounds leave the coverage below 95 %.',
+    '## Targets',
+    `A target is met if the median of the ratios of each round meets it. The last column says whether the worse end of
+the interval around the median meets the target too. The interval contains the true median with the probability
+\`coverage\`. The last column is – if there are too few rounds for a coverage of 95 %.`,
     barTable(results),
-    limitList(verdicts(results)),
-    '## What the API server leaves possible',
+    limits(results),
+    '## The limit of the API server',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
       const measured = shown.flatMap((measure) => {
@@ -102,12 +102,13 @@ const scenarios: readonly Scenario[] = [
   {
     heading: 'A burst',
     about: ({ plan }) =>
-      `16 writers create ${plan.burst} Echos as fast as they can. Then as many again, for an operator whose code is compiled and whose caches
-have grown: the second burst.
+      `16 writers create ${plan.burst} Echos as fast as they can. In the second burst they create as many again. By then
+the operator's code is compiled, and its caches have grown.
 
-The p99 of kube-rs is most of the burst's length, because its work queue has no order. While all workers are busy, kube-rs's scheduler
-holds due keys in a hash set (\`kube-runtime/src/scheduler.rs\`) and takes the next one in the set's order, which is not that of arrival:
-a few keys wait until the set is empty. Without a limit of concurrent reconciles it holds no key, and these waits are gone.`,
+The p99 of kube-rs is most of the burst's length, because its work queue has no order. While all workers are busy,
+kube-rs's scheduler holds due keys in a hash set (\`kube-runtime/src/scheduler.rs\`). It takes the next key in the order
+of the set, not in the order of arrival, so a few keys wait until the set is empty. Without a limit of concurrent
+reconciles the scheduler holds no key, and these waits do not occur.`,
     measures: [
       'echosPerSecond',
       'burstP50',
@@ -125,7 +126,8 @@ a few keys wait until the set is empty. Without a limit of concurrent reconciles
   },
   {
     heading: 'A long burst',
-    about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${count(plan.longRounds, 'round')}.`,
+    about: ({ plan }) =>
+      `The long burst is a burst of ${plan.longBurst} Echos, measured in ${count(plan.longRounds, 'round')}.`,
     measures: [
       'longEchosPerSecond',
       'longP50',
@@ -140,56 +142,66 @@ a few keys wait until the set is empty. Without a limit of concurrent reconciles
   {
     heading: 'Even paces',
     about: ({ plan, slowerRate }) =>
-      `Echos are created at an even pace, whatever the API server's and the operator's speed: ${
+      `The bench creates Echos at an even pace, independent of the speed of the API server and the operator. ${
         slowerRate === undefined
-          ? 'not in this run.'
-          : `for ${plan.paceSeconds} s each ${Object.entries(pacesOf(slowerRate))
-              .map(([percent, perSecond]) => `${perSecond} a second (${percent} %)`)
-              .join(', ')}. 100 % is what the slower of the Go and Rust peers did in a burst before the rounds.`
+          ? 'This run did not measure it.'
+          : `Each pace lasts ${plan.paceSeconds} s: ${Object.entries(pacesOf(slowerRate))
+              .map(([percent, perSecond]) => `${perSecond} per second (${percent} %)`)
+              .join(', ')}.
+100 % is the rate of the slower of the Go and Rust peers in a burst before the rounds.`
       }`,
     measures: pacePercents.flatMap((percent) => [`pace${percent}P50`, `pace${percent}P99`] as const),
   },
   {
     heading: 'Memory and start',
     about: ({ plan }) =>
-      `Memory ${plan.settleMs / 1000} s after the caches have synced: with nothing to cache, and with ${plan.judgedObjects} objects, half of
-them Echos and half their Jobs. With those also the time from the start of the process until its caches have synced. Anonymous memory is
-the process's own; resident memory includes the pages of its binary, which processes share. One second after the sync each operator
-returns what the lists have left behind: ours and the client-node peer collect garbage, controller-runtime calls \`debug.FreeOSMemory\`,
-kube-rs \`malloc_trim\`.`,
+      `The memory is measured ${plan.settleMs / 1000} s after the caches have synced: with nothing to cache, and with
+${plan.judgedObjects} objects, half of them Echos and half their Jobs. With these objects the time from the start of the
+process until its caches have synced is measured too. Anonymous memory is the process's own. Resident memory includes
+the pages of its binary, which processes share. One second after the sync, each operator frees the memory that the lists
+no longer need: ours and the client-node peer collect garbage, controller-runtime calls \`debug.FreeOSMemory\`, and
+kube-rs calls \`malloc_trim\`.`,
     measures: ['idleAnonymous', 'idleMemory', 'cachedAnonymous', 'cachedMemory', 'start'],
   },
   {
     heading: 'The flight recorder',
     about: ({ plan }) =>
-      `Our operator, and \`unrecorded\`, the same without its flight recorder, at the same time on one API server, each with a namespace of
-its own. ${plan.besideBurst} Echos are created in each, alternately; then ${warmBursts} times as many, warm. In ${count(plan.besideRounds, 'round')} which one starts first and which
-namespace it has take turns. What slows one down slows down the other, so that the ratio varies less than that of turns.`,
+      `This section compares our operator with \`unrecorded\`, the same operator without its flight recorder. Both run
+at the same time on one API server, each in its own namespace. The bench creates ${plan.besideBurst} Echos in each
+namespace, alternately, and then ${warmBursts} times as many for the warm figures. In
+${count(plan.besideRounds, 'round')} the two alternate in who starts first and in their namespaces. A disturbance slows
+down both, so the ratio varies less than between turns.`,
     measures: ['besideCpuPerEcho', 'besideWarmCpuPerEcho', 'besidePeakAnonymous'],
     peer: 'unrecorded',
   },
   {
     heading: 'Until the Job has succeeded',
     about: ({ plan }) =>
-      `Our operator alone, with kube-controller-manager, and with kwok for the pods, which run for 3 to 5 s. First a few Echos while all is
-idle, then a burst of ${plan.lifecycleBurst}, in ${count(plan.lifecycleRounds, 'round')}. The status writes of an Echo are those from its creation until its status
-says that the Job has succeeded. From Job to status is the time between the two events that say so in the bench's own watches.`,
+      `This section measures only our operator, with kube-controller-manager, and with kwok, whose pods run for 3 to 5
+s. The bench first creates a few Echos while everything is idle, and then a burst of ${plan.lifecycleBurst}, in
+${count(plan.lifecycleRounds, 'round')}. The status writes of an Echo are counted from its creation until its status
+says that the Job has succeeded. "From Job to status" is the time between two events in the bench's own watches: the Job
+has succeeded, and the Echo's status says so.`,
     measures: ['statusWrites', 'jobsPerSecond', 'lifecycleCpu', 'idleLagP50', 'burstLagP50', 'burstLagP99'],
   },
   {
     heading: 'Failover',
     about: ({ plan }) =>
-      `Operators of which one process leads and others stand by: cold, with empty caches, or warm, with full ones. All have
-the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s.
+      `One process of each operator leads, and the others are standbys: cold ones with empty caches, or warm ones with
+full caches. All have the same Lease: ${timings.leaseDurationSeconds} s long, renewed every
+${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s.
 
-- SIGTERM: ${count(plan.handovers, 'time')} in each of ${count(plan.handoverRounds, 'round')} the leader is asked to stop, and releases the Lease.
-- SIGKILL: in ${count(plan.crashRounds, 'round')} the leader's process is killed, in a pod on a cluster of two nodes. The peer waits until the Lease
-  expires, ours until the kubelet says that the container has ended.
-- Lost node: in ${count(plan.nodeRounds, 'round')} the leader's node loses its power. No kubelet says anything: both wait until the Lease expires.
+- SIGTERM: the leader is asked to stop and releases the Lease, ${count(plan.handovers, 'time')} in each of
+  ${count(plan.handoverRounds, 'round')}.
+- SIGKILL: the leader's process is killed, in ${count(plan.crashRounds, 'round')}, in a pod on a cluster of two nodes.
+  The peer's standby waits until the Lease expires. Our standby waits until the kubelet reports that the container has
+  ended.
+- Lost node: the leader's node loses its power, in ${count(plan.nodeRounds, 'round')}. No kubelet reports anything, so
+  both standbys wait until the Lease expires.
 
-While that happens, ${plan.echosPerSecond} Echos a second come. What counts is the time from the signal until the API server receives the next
-leader's first write. And what it costs to stand by: the requests of three processes that have nothing to do, counted for
-${plan.idleSeconds} s.`,
+Meanwhile the bench creates ${plan.echosPerSecond} Echos per second. The figure is the time from the signal until the
+API server receives the next leader's first write. The cost of standbys is measured too: the requests of three idle
+processes, counted for ${plan.idleSeconds} s.`,
     measures: [
       'coldHandover',
       'warmHandover',
@@ -202,17 +214,19 @@ ${plan.idleSeconds} s.`,
     peer: 'controller-runtime',
   },
   {
-    heading: 'Kinds that live outside of the cluster',
+    heading: 'Kinds with an external system',
     about: ({ plan, outside }) =>
-      `${plan.postgresWriters} PostgresWriters, each a row of a PostgreSQL, and ${plan.pets} Pets, each a pet of the pet store, which writes it to the
-disk before it answers. All are there when our operator starts, in ${count(plan.outsideRounds, 'round')}. What counts is the time from the first write that
-the API server receives for one of them to its answer to the last: for each a finalizer and twice the status.
-\`ceiling\` is the bench itself: it does the same writes and nothing outside, has ${workers} at once under way as the operator has, watches
-nothing, and writes no Event.
+      `This section measures ${plan.postgresWriters} PostgresWriters, each with a row in PostgreSQL, and ${plan.pets}
+Pets, each with a pet in the pet store. The pet store writes each pet to the disk before it responds. All objects exist
+when our operator starts, in ${count(plan.outsideRounds, 'round')}. The time runs from the first write that the API
+server receives for one of the objects until its response to the last write. For each object the operator writes a
+finalizer, and twice the status. \`ceiling\` is the bench itself: it sends the same writes to the API server and nothing
+to the external system. It has ${workers} objects in flight, like the operator, watches nothing, and writes no Events.
 
-The time in the database is PostgreSQL's own, \`active_time\`: from a statement's arrival to its answer, with its parsing, planning
-and commit. The CPU is that of the API server, etcd, the operator, what is outside and the bench; ours has the operator's start and the
-Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
+The time in the database is PostgreSQL's \`active_time\`: from the arrival of a statement until its response, with
+parsing, planning and commit. The CPU time is the sum of the API server, etcd, the operator, the external system and the
+bench. Ours includes the operator's start and its Events. In the same minutes the bench measures one COPY of as many
+rows, and single INSERTs of a tenth of them.${
         outside === undefined
           ? ''
           : `
@@ -230,15 +244,24 @@ const introduction = ({ date, plan, machine, minutes, versions, age }: Results):
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
 
-The operator and three others that do the same work, on one API server and in one run. They use Go's
-[controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
-typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
+This page is the reference of the benchmark's results. The [targets](#targets) show how the operator compares with its
+peers. The benchmark compares the operator with three others that do the same work, on one machine and in one run. They
+use Go's [controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs),
+and the informer and typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
 
-Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`}, on ${machine}. [Every figure](#all-figures) is in a table.
+The figures were measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${
+    minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`
+  }, on ${machine}. A table has [all figures](#all-figures).
 
 The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
     age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/ or packages/`
-  }; \`node bench/age.ts\` counts them today, and a release requires 0.`;
+  }; \`node bench/age.ts\` counts the later commits today, and a release requires 0.`;
+
+/** Explains the missed targets. Empty if nothing is known about any of them. */
+function limits(results: Results): string {
+  const list = limitList(verdicts(results));
+  return list === '' ? '' : `Why targets are missed:\n\n${list}`;
+}
 
 /** Returns a warning if the figures are unreliable. */
 function warning({ plan, rounds, voidRounds }: Results): string {
@@ -246,32 +269,37 @@ function warning({ plan, rounds, voidRounds }: Results): string {
   const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
   if (!isWholeInside(plan))
     found.push('It was a short run, whose figures say little, or a part of a whole run is missing.');
-  else if (hasOutside && !isWholeOutside(plan)) found.push('Kinds that live outside had a short run: it says little.');
+  else if (hasOutside && !isWholeOutside(plan))
+    found.push('Kinds with an external system had a short run, whose figures say little.');
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
   if (noisy > 0) {
     const percent = disturbed * 100;
     found.push(
-      `In ${noisy} of ${turns.length} turns others took more than ${percent} % of the processors: [which](#disturbed-turns).`,
+      `In ${noisy} of ${turns.length} turns ([list](#disturbed-turns)), other processes used more than ${percent} % of
+the processors.`,
     );
   }
-  if (voidRounds.length > 0) found.push(`${count(voidRounds.length, 'round')} did not count: [why](#void-rounds).`);
+  if (voidRounds.length > 0)
+    found.push(`${count(voidRounds.length, 'round')} did not count ([reasons](#void-rounds)).`);
   return found.length === 0 ? '' : `> ${found.join(' ')}`;
 }
 
 function ceiling({ rounds }: Results): string {
   const most = figure(rounds, 'ceiling', 'echosPerSecond');
-  if (most === undefined) return 'It was not measured in this run.';
+  if (most === undefined) return 'This run did not measure the limit.';
   const reached = present(rounds).flatMap((name) => {
     const rate = figure(rounds, name, 'echosPerSecond');
     return rate === undefined || name === 'ceiling'
       ? []
       : [`${name} ${((rate.median / most.median) * 100).toFixed(0)} %`];
   });
-  return `The API server, etcd, the operator and the writers share the machine. Without any operator, when the bench itself
-writes what an operator would (32 Jobs, statuses and Events at a time, no watches), this API server takes
-${most.median.toFixed(0)} Echos/s. Of that reach: ${reached.join(', ')}. The bench runs on Node and
-shares the processors too: an operator that needs less CPU for its writes can be faster.`;
+  return `Without an operator, the API server accepts ${most.median.toFixed(0)} Echos/s: the bench itself sends the
+writes of an operator (32 Jobs, statuses and Events at a time, no watches). The operators reach these shares of this rate:
+${reached.join(', ')}.
+
+The API server, etcd, the operator and the writers share the machine. The bench runs on Node and shares the processors
+too, so an operator that needs less CPU for its writes can be faster.`;
 }
 
 type Show = (name: string, title: string, plot: string) => string;
@@ -287,7 +315,7 @@ function distribution({ rounds }: Results, show: Show): readonly string[] {
   });
   if (lines.length === 0) return [];
   const title = 'How long an Echo of the burst waits';
-  const plot = distributionPlot(title, 'wait in ms, of a logarithmic scale', lines);
+  const plot = distributionPlot(title, 'wait in ms, logarithmic scale', lines);
   return [show('burst-waits', title, plot)];
 }
 
@@ -303,9 +331,9 @@ function curves(results: Results, show: Show): readonly string[] {
   if (shown.length === 0) return [];
   return [
     '## With few and with many objects',
-    `The objects are half Echos and half their Jobs. An event changes an Echo for which there is nothing to do: the operator reads,
-stores and reconciles it, and sends no request. A scripted server sends 20,000 events and sees that; memory and start are measured on a
-real API server.`,
+    `Half of the objects are Echos, and half are their Jobs. An event changes an Echo that needs no write: the operator
+reads, stores and reconciles the Echo, and sends no request. A scripted server sends 20,000 events and checks this.
+Memory and start are measured on a real API server.`,
     ...shown,
   ];
 }
@@ -322,34 +350,38 @@ const linesOf = (points: readonly CurvePoint[]) =>
 const firstOf = (rounds: number | undefined): string => `In the first ${count(rounds ?? 0, 'round')}`;
 
 const method = ({ plan }: Results): string =>
-  `- Each operator makes for an Echo one Job, one status with \`observedGeneration\`, and one Event, has 32 workers, caches all
-  Echos and Jobs without their managedFields, and connects as in a pod, by TLS and a service account's token. Client-side
-  throttling is off. The Go and Rust peers are release builds with the default settings of their toolchains; ours is the
-  bundle of the image, started with the image's own V8 flags.
-- In a round each has its turn on an API server and an etcd of its own, started afresh; every other round goes the other way
-  round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
-  only reads. After each filling one start is not counted, because the server still compacts and flushes then.
-- The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
-  two operators is void. A round in which ours fails, or in which only ours differ, counts against it in every bar of the scenario.
-- An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
-  answer counts too. The wait ends when the bench's own watch has seen both its Job and its status.
-- A burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
-  that a Job, a status or an Event.
-- ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the others. ${firstOf(
-    plan.someRounds['controller-runtime-ryw'],
-  )}
-  controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
-- The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
-- As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
-  leader election: their peers only write the Lease.
-- A leader is ended at a random moment between two attempts of its standby to get the Lease. The signal's time and the audit
-  log's are of one machine's clock; each process has a service account of its own, by which the audit log tells whose a
-  write is. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over 10 s.
-  In the requests of those that have nothing to do there are hardly any watches: one is opened anew every 5 to 10 minutes.
-- The API server ends the watch of a client that falls behind. A watch that an operator starts after its first two, of Echos and of
-  Jobs, counts as resumed.
-- etcd runs without fsync, so that it is not a disk that is measured.
-- The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
+  `- For an Echo, each operator writes one Job, one status with \`observedGeneration\`, and one Event. It has 32
+  workers, and caches all Echos and Jobs without their managedFields. It connects as in a pod, with TLS and a service
+  account's token. Client-side throttling is off. The Go and Rust peers are release builds with the default settings of
+  their toolchains. Ours is the bundle of the image, started with the image's V8 flags.
+- In a round, each operator has its turn on a new API server with a new etcd. Every other round has the reverse order
+  (ABBA). Memory and start with many objects are measured on one server that is filled once, because there an operator
+  only reads. After each filling one start is not counted, because the server still compacts and flushes.
+- The API server writes an audit log. The bench counts the requests per Echo in this log, by verb. A round in which
+  these requests differ between two operators is void. A round in which ours fails, or in which only ours differ, counts
+  against ours in every target of the scenario.
+- The wait of an Echo of a burst begins with the response to its creation. The wait of an Echo at an even pace begins
+  when its creation was due, so a slow response counts too. The wait ends when the bench's own watch has received both
+  the Echo's Job and its status.
+- A burst's rate is counted from the arrival of the first creation at the API server until the API server's response to
+  the operator's last write: a Job, a status or an Event.
+- ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the
+  others.
+- ${firstOf(plan.someRounds['controller-runtime-ryw'])} controller-runtime also takes part with the option
+  \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed all earlier writes.
+- The kube-rs peer creates its \`Recorder\` once and awaits each Event, like kube-rs's example controller.
+- As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also without a
+  standby. kube-rs and client-node have no leader election, so their peers only write the Lease.
+- A leader is ended at a random moment between two attempts of its standby to get the Lease. The times of the signal and
+  of the audit log come from one machine's clock. Each process has its own service account, by which the audit log
+  identifies its writes. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over
+  10 s.
+- The requests of idle processes contain hardly any watches, because a watch is opened again only every 5 to 10 minutes.
+- The API server ends the watch of a client that falls behind. If an operator starts more watches than its first two, of
+  Echos and of Jobs, they count as resumed.
+- etcd runs without fsync, so that the benchmark does not measure a disk.
+- The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the
+  greatest value. MB are 10^6 bytes.`;
 
 function participants({ versions, rounds }: Results): string {
   const [load] = rounds.filter(({ scenario }) => scenario === 'load');
@@ -362,7 +394,8 @@ function participants({ versions, rounds }: Results): string {
     ...(requests.length === 0
       ? []
       : [
-          `Requests an Echo, the same for all: ${requests.map(([part, counted]) => `${part}: ${counted}`).join('; ')}.`,
+          'The requests per Echo, which are the same for all operators:',
+          requests.map(([part, counted]) => `- ${part}: ${counted}`).join('\n'),
         ]),
   ].join('\n\n');
 }
@@ -385,7 +418,9 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   if (rows.length > 0) {
     parts.push(
       '## Disturbed turns',
-      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other${repeatedRounds === undefined ? '' : `; ${count(repeatedRounds, 'more disturbed round')} were run again instead`}.`,
+      `In these turns other processes used more than ${disturbed * 100} % of the processors. They count too.${
+        repeatedRounds === undefined ? '' : ` ${count(repeatedRounds, 'more disturbed round')} were run again instead.`
+      }`,
       table(['round', 'scenario', 'contender', 'others'], rows),
     );
   }
@@ -396,15 +431,18 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   return parts.join('\n\n');
 }
 
-const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothing else to do:
+const repeat = `Run these commands on Linux, as root, with Go and Rust, on an otherwise idle machine:
 
     make bench                 # at most 75 minutes on two cores; writes this page
     make bench QUICK=1         # less of everything, within 5 minutes; writes its page to dist/bench/
-    node bench/main.ts bundles main . # only two versions of our operator, each a revision or a folder; writes to dist/bench/
-    node bench/main.ts outside # the kinds that live outside of the cluster alone; what the page has of others stays
+    node bench/main.ts bundles main . # two versions of our operator, each a revision or a folder; writes to dist/bench/
+    node bench/main.ts outside # only the kinds with an external system; keeps the other figures of this page
 
-\`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
-\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+These variables change the size of a run: \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`,
+\`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`, \`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`,
+\`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\`. A run that is smaller than
+usual writes to dist/bench/ too. \`node bench/page.ts\` renders this page again from
+[bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

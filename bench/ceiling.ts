@@ -12,8 +12,9 @@ import { cpuSeconds } from './usage.ts';
 const prefix = 'burst-';
 
 /**
- * Measures the API server's limit: the burst without an operator. The bench sends an operator's writes, as many at a time as an operator has
- * workers, and reads nothing. Only an operator that needs less CPU than the bench can be faster.
+ * Measures the API server's limit: the burst without an operator. The bench sends an operator's writes, as many at a
+ * time as an operator has workers, and reads nothing. Only an operator that needs less CPU than the bench can be
+ * faster.
  */
 export async function ceilingTurn({ plan, folder, signal }: RunContext): Promise<Turn> {
   const server = await startApiServer(folder);

@@ -1,9 +1,9 @@
 import { type BuiltName, operatorNames } from './operators.ts';
 
-/** What the arguments of the bench ask for. */
+/** The parsed arguments of the bench. */
 export type Command =
   | { readonly of: 'operators'; readonly names: readonly BuiltName[] }
-  /** Only the kinds that live outside the cluster. */
+  /** Only the kinds with an external system. */
   | { readonly of: 'outside' }
   /** Two bundles of our operator, each a git revision or a folder with sources. */
   | { readonly of: 'bundles'; readonly before: string; readonly after: string };
@@ -29,7 +29,7 @@ export function commandOf(args: readonly string[]): Command {
   return { of: 'operators', names: operatorNames.filter(isNamed) };
 }
 
-/** Whether a run of it may be published. */
+/** Returns whether a run of the command may be published. */
 export const isOfAll = (command: Command): boolean =>
   command.of === 'outside' ||
   (command.of === 'operators' && operatorNames.every((name) => command.names.includes(name)));

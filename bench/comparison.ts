@@ -1,4 +1,4 @@
-/** Compares the figures of all rounds: medians, ratios, and the project's own bars. */
+/** Compares the figures of all rounds: medians, ratios, and the project's targets. */
 import { type Measure, measures } from './measurements.ts';
 import type { Plan } from './plan.ts';
 import type { Contender, Results, Round } from './results.ts';
@@ -22,12 +22,15 @@ type Peers = readonly [Contender, ...Contender[]];
 
 type Bound = { readonly atLeast: number } | { readonly atMost: number };
 
-/** A bound of our figure, or of the ratio of our figure to the peer's: of several peers, to the better one of each round. */
+/**
+ * A target: a bound of our figure, or of the ratio of our figure to the peer's. With several peers the ratio is to the
+ * better peer of each round.
+ */
 export interface Bar {
   readonly measure: Measure;
   readonly peers?: Peers;
   readonly bound: Bound;
-  /** What keeps the figure from its bound, and how that was found. The page shows it while the bar is missed. */
+  /** Why the figure misses its bound, and how that was found. The page shows it while the bar is missed. */
   readonly limit?: string;
 }
 
@@ -37,14 +40,15 @@ const kubeRs = ['kube-rs'] as const;
 const unrecorded = ['unrecorded'] as const;
 
 const sharedProcessors =
-  'the API server, etcd, the writers and the operator share two processors, which the burst keeps busy: the rate is what all of them need ' +
-  'for an Echo. The bound is close to the rate of `ceiling`, which has no operator at all.';
+  'The API server, etcd, the writers and the operator share two processors, which the burst keeps busy. ' +
+  'So the rate depends on the CPU time that all of them need for an Echo. ' +
+  'The bound is close to the rate of `ceiling`, which has no operator.';
 
 const mostlyNotOurCode =
-  'by a profile of four bursts, 48 % of the main thread is undici, TLS and the streams of Node, 13 % garbage collection, 13 % JSON, and ' +
-  '25 % the code of the project. Without that code the ratio would be about a fifth lower.';
+  "In a profile of four bursts, 48 % of the main thread is undici, TLS and Node's streams, 13 % garbage collection, " +
+  "13 % JSON, and 25 % the project's code. Without that code the ratio would be about a fifth lower.";
 
-/** The project's goals. A bar is met if the median meets it. */
+/** The project's targets. A target is met if the median meets it. */
 const projectBars: readonly Bar[] = [
   { measure: 'echosPerSecond', peers: kubeRs, bound: { atLeast: 0.97 }, limit: sharedProcessors },
   { measure: 'echosPerSecond', peers: controllerRuntime, bound: { atLeast: 1.1 }, limit: sharedProcessors },
@@ -55,19 +59,20 @@ const projectBars: readonly Bar[] = [
     measure: 'longCpuPerEcho',
     peers: kubeRs,
     bound: { atMost: 1.1 },
-    limit: 'an HTTP client of our own took 0.88 of the CPU, but it was 660 lines to maintain in place of a library.',
+    limit: 'An HTTP client of our own took 0.88 of the CPU. But it had 660 lines to maintain, in place of a library.',
   },
   {
     measure: 'serverCpuPerEcho',
     peers: controllerRuntime,
     bound: { atMost: 1 },
-    limit: 'each operator sends the same writes for an Echo: a round in which they differ is void.',
+    limit: 'Each operator sends the same writes for an Echo. A round in which the writes differ is void.',
   },
   {
     measure: 'idleAnonymous',
     bound: { atMost: 20 },
     limit:
-      'Node alone has 8 MB, and 25 MB with undici, TLS and pino loaded whole. What is above 8 MB is mostly their code and its data.',
+      'Node alone has 8 MB, and 25 MB with all of undici, TLS and pino. ' +
+      'The memory above 8 MB is mostly their code and data.',
   },
   { measure: 'peakAnonymous', peers: controllerRuntime, bound: { atMost: 2 } },
   { measure: 'peakAnonymous', peers: kubeRs, bound: { atMost: 2 } },
@@ -77,7 +82,9 @@ const projectBars: readonly Bar[] = [
     peers: [...controllerRuntime, ...kubeRs],
     bound: { atMost: 1 },
     limit:
-      'the lower of two noisy figures is below the median of either, so that three equal operators would all miss it. For the ratio to each peer see all figures.',
+      'The lower of two noisy figures is below the median of either, ' +
+      'so three equal operators would all miss this target. ' +
+      'The section "All figures" has the ratio to each peer.',
   },
   {
     measure: 'start',
@@ -89,13 +96,14 @@ const projectBars: readonly Bar[] = [
     measure: 'statusWrites',
     bound: { atMost: 2.1 },
     limit:
-      'Pending, Running and Succeeded are more than a second apart, and a status may wait no longer than that. Putting off writes brought 2.96.',
+      'Pending, Running and Succeeded are more than a second apart, and a status may be at most a second late. ' +
+      'With postponed writes the figure was 2.96.',
   },
   {
     measure: 'cachedMemory',
     peers: controllerRuntime,
     bound: { atMost: 0.8 },
-    limit: 'about 45 MB are pages of the binary of Node, which processes share.',
+    limit: "About 45 MB are pages of Node's binary, which processes share.",
   },
   { measure: 'coldHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
   { measure: 'warmHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
@@ -117,13 +125,16 @@ export interface Verdict {
   readonly met: boolean;
   /** Whether the end of the interval that is worse for us meets it too. */
   readonly metAtWorseEnd: boolean;
-  /** What keeps the figure from its bound, if that is known. */
+  /** Why the figure misses its bound, if that is known. */
   readonly limit?: string;
 }
 
 type Rounds = readonly Round[];
 
-/** Returns the rounds of all tables but the curve: where the number of cached objects varies, those with the judged number. */
+/**
+ * Returns the rounds of all tables except the curve. Of the rounds with a varying number of cached objects, these are
+ * the ones with the judged number.
+ */
 export const judgedRounds = ({ rounds, plan }: Results): Rounds => rounds.filter(hasJudged(plan));
 
 const hasJudged =
@@ -136,7 +147,7 @@ export function verdicts(results: Results, bars: readonly Bar[] = projectBars): 
   const rounds = judgedRounds(results);
   const tookPart = present([...results.rounds, ...results.voidRounds]);
   return bars.flatMap(({ measure, peers, bound, limit }) => {
-    // A peer that was left out of the run, not one that a failure of ours kept from its turns.
+    // The run did not include this peer. A peer whose turns failed because of our failure still counts.
     if (peers !== undefined && !peers.some((peer) => tookPart.includes(peer))) return [];
     const { title, digits } = measures[measure];
     const values = peers === undefined ? figures(rounds, 'echoperator', measure) : ratios(rounds, peers, measure);

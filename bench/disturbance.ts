@@ -6,8 +6,9 @@ import { ticksPerSecond } from './usage.ts';
 export const disturbed = 0.05;
 
 /**
- * Starts to measure the load of other processes: of all but this process and its descendants, and of a virtual machine's neighbours.
- * Interrupts do not count, because our own traffic causes them, and the kernel assigns them to no process.
+ * Starts to measure the load of other processes: of all but this process and its descendants, and of a virtual
+ * machine's neighbours. Interrupts do not count, because our own traffic causes them, and the kernel assigns them to no
+ * process.
  *
  * @param besides returns more processes of our own, which do not descend from this one
  * @returns a function that returns the share (0 to 1) of all processors' time that other processes used since this call
@@ -32,7 +33,11 @@ async function othersSeconds(besides: readonly number[]): Promise<number> {
 /** Returns the seconds of CPU that this process and its descendants have used. */
 export const ourCpuSeconds = (): Promise<number> => ourSeconds([]);
 
-/** Returns the seconds that all processors ran programs or were stolen since the machine started. @param stat the text of /proc/stat */
+/**
+ * Returns the seconds that all processors ran programs or were stolen since the machine started.
+ *
+ * @param stat the text of /proc/stat
+ */
 export function busySeconds(stat: string): number {
   // cpu user nice system idle iowait irq softirq steal guest guest_nice: proc_stat(5).
   const [, user = 0, nice = 0, system = 0, , , , , steal = 0] = (stat.split('\n', 1)[0] ?? '').split(/\s+/).map(Number);

@@ -49,7 +49,8 @@ export async function burst(
 /**
  * Creates Echos at an even pace, independent of the server's response time.
  *
- * @param created called with each Echo when it exists, and with the time at which its creation was due, by `performance.now()`
+ * @param created called with each Echo when it exists, and with the time at which its creation was due, by
+ *   `performance.now()`
  * @param signal stops it early
  */
 export async function steady(

@@ -6,13 +6,14 @@
  *     node bench/main.ts kube-rs         only our operator and the named ones
  *     node bench/main.ts unrecorded      only our operator, with and without its flight recorder
  *     node bench/main.ts bundles BEFORE AFTER
- *                                        two bundles of our operator in turn, each a git revision or a folder with sources: about 15
- *                                        minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS
- *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 4 minutes.
- *                                        Keeps the other figures of the last run
+ *                                        two bundles of our operator in turn, each a git revision or a folder with
+ *                                        sources: about 15 minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS
+ *     node bench/main.ts outside         only our operator with the kinds that have an external system: about 4
+ *                                        minutes. Keeps the other figures of the last run
  *
- * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/. BENCH_RESULTS names
- * another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 + n after signal n.
+ * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/.
+ * BENCH_RESULTS names another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 +
+ * n after signal n.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -127,7 +128,10 @@ async function measure(names: readonly BuiltName[], context: RunContext): Promis
   return saved.results;
 }
 
-/** Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until they succeed. */
+/**
+ * Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until
+ * they succeed.
+ */
 async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
   const operators = await buildBundles(before, after, context.folder);
   const { plan } = context;
@@ -141,7 +145,7 @@ async function measureBundles(before: string, after: string, context: RunContext
   return saved.results;
 }
 
-/** Replaces only the target's figures of the kinds that live outside the cluster. */
+/** Replaces only the saved figures of the kinds with an external system. */
 async function measureOutside(context: RunContext, target: string): Promise<Results> {
   const [ours] = await buildOperators(['echoperator'], context.folder, context.signal);
   if (ours === undefined) throw new RangeError('no operator');

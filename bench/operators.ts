@@ -38,8 +38,8 @@ export async function buildOperators(
 }
 
 /**
- * Builds two bundles of our operator, `before` and `echoperator`. Each is of a git revision, or of the sources in a folder, which need not
- * be committed.
+ * Builds two bundles of our operator, `before` and `echoperator`. Each is of a git revision, or of the sources in a
+ * folder, which need not be committed.
  */
 export async function buildBundles(before: string, after: string, folder: string): Promise<readonly Operator[]> {
   return [

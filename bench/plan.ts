@@ -20,7 +20,7 @@ export interface Plan {
   readonly longBurst: number;
   /** The numbers of cached objects, ascending: half of them Echos, half Jobs. */
   readonly cachedObjects: readonly number[];
-  /** The one of these numbers whose figures are in the tables of all figures, and are judged. */
+  /** One of these numbers. Its figures are in the tables of all figures, and are compared with the targets. */
   readonly judgedObjects: number;
   /** Rounds with that number of cached objects. */
   readonly cacheRounds: number;
@@ -46,7 +46,7 @@ export interface Plan {
   readonly idleRounds: number;
   /** How long their requests are counted. */
   readonly idleSeconds: number;
-  /** Rounds of the kinds that live outside the cluster; 0 for none. */
+  /** Rounds of the kinds with an external system; 0 for none. */
   readonly outsideRounds: number;
   /** PostgresWriters per turn. */
   readonly postgresWriters: number;
@@ -129,9 +129,9 @@ const quick: Plan = {
 };
 
 /**
- * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, BESIDE_ROUNDS, BESIDE_BURST, LONG_ROUNDS,
- * LONG_BURST, CACHE_ROUNDS, CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS, HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS,
- * OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set single values.
+ * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, BESIDE_ROUNDS,
+ * BESIDE_BURST, LONG_ROUNDS, LONG_BURST, CACHE_ROUNDS, CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS,
+ * HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set single values.
  *
  * @throws PlanError
  */
@@ -167,7 +167,7 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
 /** Whether a run of this plan is at least as large as the usual one. Only such a run is published. */
 export const isWhole = (plan: Plan): boolean => isWholeInside(plan) && isWholeOutside(plan);
 
-/** The same, without the kinds that live outside the cluster. */
+/** The same, without the kinds with an external system. */
 export const isWholeInside = (plan: Plan): boolean =>
   plan.rounds >= usual.rounds &&
   plan.burst >= usual.burst &&
@@ -190,7 +190,7 @@ export const isWholeInside = (plan: Plan): boolean =>
   plan.idleRounds >= usual.idleRounds &&
   plan.idleSeconds >= usual.idleSeconds;
 
-/** The same, only for the kinds that live outside the cluster. */
+/** The same, only for the kinds with an external system. */
 export const isWholeOutside = (plan: Plan): boolean =>
   plan.outsideRounds >= usual.outsideRounds && plan.postgresWriters >= usual.postgresWriters && plan.pets >= usual.pets;
 

@@ -5,7 +5,8 @@ import { benchmarkPage, besidePage } from './benchmark-page.ts';
 import { type Results, writeResults } from './results.ts';
 
 /**
- * Writes benchmark.md into the folder, and its plots and bench.json into a subfolder, with their age. Removes the plots of an earlier page.
+ * Writes benchmark.md into the folder, and its plots and bench.json into a subfolder, with their age. Removes the plots
+ * of an earlier page.
  */
 export async function publish(measured: Results, folder: string): Promise<void> {
   const { age: _, ...rest } = measured;

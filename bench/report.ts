@@ -75,10 +75,10 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
     }),
   );
 
-/** Returns the project's bars and whether they are met. */
+/** Returns the project's targets and whether they are met. */
 export const barTable = (results: Results): string =>
   table(
-    ['bar', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
+    ['target', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
     verdicts(results).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
       title,
       asked,
@@ -93,7 +93,7 @@ export const barTable = (results: Results): string =>
 
 const resultOf = (met: boolean): string => (met ? 'met' : 'missed');
 
-/** Returns what limits the figures of the missed bars, as a list; empty if nothing is known. */
+/** Returns a list that explains the missed targets; empty if nothing is known. */
 export const limitList = (found: readonly Verdict[]): string =>
   found.flatMap(({ title, met, limit }) => (met || limit === undefined ? [] : [`- ${title}: ${limit}`])).join('\n');
 

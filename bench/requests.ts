@@ -6,7 +6,7 @@ import { benchUserAgent } from './api-server.ts';
 export interface Requests {
   /** The operator's requests by verb and resource, such as `create jobs`, including refused ones. */
   readonly counts: ReadonlyMap<string, number>;
-  /** Seconds from the arrival of the first counted request to the reply to the operator's last write. */
+  /** Seconds from the arrival of the first counted request until the response to the operator's last write. */
   readonly seconds: number;
 }
 
@@ -26,9 +26,10 @@ interface ObjectRef {
 }
 
 /**
- * Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's creation.
+ * Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's
+ * creation.
  *
- * @param only the only counted one, such as `create jobs`. Default: all
+ * @param only the only requests to count, such as `create jobs`. Default: all
  */
 export async function readRequests(auditLog: string, prefix: string, only?: string): Promise<Requests> {
   const counts = new Map<string, number>();
@@ -61,7 +62,10 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
-/** Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses the first. */
+/**
+ * Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses
+ * the first.
+ */
 export async function readWatches(auditLog: string): Promise<number> {
   let watches = 0;
   for await (const { verb, responseStatus } of auditLines(auditLog)) {

@@ -33,7 +33,9 @@ export interface VoidRound {
   readonly objects?: number;
   /** The turns before the failure, or all if their requests differ. */
   readonly turns: Round['turns'];
-  /** The contender whose turn failed, or whose requests alone differ; absent if the round is void for another reason. */
+  /**
+   * The contender whose turn failed, or whose requests alone differ; absent if the round is void for another reason.
+   */
   readonly failed?: Contender;
   readonly reason: string;
 }
@@ -48,7 +50,10 @@ export interface Results {
   readonly plan: Plan;
   /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part. */
   readonly slowerRate?: number;
-  /** How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured commit. */
+  /**
+   * How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured
+   * commit.
+   */
   readonly age?: number;
   /** How long the run took. Absent if it was interrupted. */
   readonly minutes?: number;
@@ -56,7 +61,9 @@ export interface Results {
   readonly voidRounds: readonly VoidRound[];
   /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */
   readonly repeatedRounds?: number;
-  /** The date and the versions of the run that measured the kinds outside the cluster, if that was a separate run. */
+  /**
+   * The date and the versions of the run that measured the kinds with an external system, if that was a separate run.
+   */
   readonly outside?: Pick<Results, 'date' | 'versions'>;
 }
 

@@ -59,14 +59,14 @@ export const takesPart = (name: Contender, round: number, { someRounds }: Pick<P
 const unlimited = (operators: readonly Operator[], { someRounds }: Plan): readonly Operator[] =>
   operators.filter(({ name }) => someRounds[name] === undefined);
 
-/** It cannot keep up with any of the paces. */
+/** This peer cannot keep up with any of the paces. */
 const burstsOnly = ['client-node'];
 
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
 /**
- * Returns the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of each before the rounds,
- * so that all rounds have the same paces. Undefined if neither peer takes part.
+ * Returns the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of
+ * each before the rounds, so that all rounds have the same paces. Undefined if neither peer takes part.
  */
 export async function slowerRateOf(operators: readonly Operator[], context: RunContext): Promise<number | undefined> {
   const rates: number[] = [];
@@ -78,7 +78,7 @@ export async function slowerRateOf(operators: readonly Operator[], context: RunC
   return rates.length === 0 ? undefined : Math.min(...rates);
 }
 
-/** Idle, bursts and even paces. The first rounds also measure the API server's limit. */
+/** Rounds with an idle operator, bursts and even paces. The first rounds also measure the API server's limit. */
 export async function loadRounds(
   operators: readonly Operator[],
   paces: Paces,
@@ -99,7 +99,7 @@ export async function loadRounds(
   }
 }
 
-/** Our operator, and the same without its flight recorder. */
+/** Rounds of our operator beside itself without its flight recorder. */
 export async function sideBySideRounds(
   [ours, unrecorded]: Pair<Operator>,
   context: RunContext,
@@ -139,7 +139,10 @@ export async function longBurstRounds(
   }
 }
 
-/** Memory and start with few and with many cached objects. All operators use one server, which fills up, and only read. */
+/**
+ * Rounds of memory and start, with few and with many cached objects. All operators use one server, which fills up, and
+ * only read.
+ */
 export async function cacheRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -178,7 +181,7 @@ export async function cacheRounds(
   }
 }
 
-/** The cost of an event, with few and with many cached objects. */
+/** Rounds of the cost of an event, with few and with many cached objects. */
 export async function eventCostRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -197,7 +200,7 @@ export async function eventCostRounds(
   }
 }
 
-/** Our operator, with Echos until they succeed. @param operators bundles of our operator */
+/** Rounds of our operator, with Echos until they succeed. @param operators bundles of our operator */
 export async function lifecycleRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -211,7 +214,7 @@ export async function lifecycleRounds(
   }
 }
 
-/** Stopped leaders, idle groups, killed leaders and lost nodes, of the operators with leader election. */
+/** Rounds of stopped leaders, idle groups, killed leaders and lost nodes, of the operators with leader election. */
 export async function failoverRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -244,7 +247,10 @@ export async function failoverRounds(
   }
 }
 
-/** Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API server. */
+/**
+ * Rounds of our operator with the kinds that have an external system. Each round also measures only their writes to the
+ * API server.
+ */
 export async function outsideRounds(ours: Operator, context: RunContext, taken: RoundsTaken): Promise<void> {
   const { outsideRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
@@ -264,7 +270,7 @@ async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {
   await taken.isVoid(lost);
 }
 
-/** Takes the turns of a round, again if others disturbed it, and reports the round as counted or void. */
+/** Runs the turns of a round, again if other processes disturbed it, and reports the round as counted or void. */
 export async function takeRound(
   of: Omit<Round, 'turns'>,
   name: string,
@@ -294,8 +300,8 @@ export async function takeRound(
 }
 
 /**
- * Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. Ours failed
- * if they differ from those on which the others agree.
+ * Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did
+ * not run. Ours failed if they differ from those on which the others agree.
  */
 export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 'reason'> | undefined {
   const counted = Object.entries(turns).flatMap(([contender, { requests }]) =>
@@ -304,13 +310,14 @@ export function differenceOf(turns: Round['turns']): Pick<VoidRound, 'failed' | 
   for (const { scenario } of counted) {
     const same = counted.filter((other) => other.scenario === scenario);
     if (new Set(same.map(({ count }) => count)).size === 1) continue;
-    const reason = `requests an Echo differ (${scenario}): ${same.map(({ contender, count }) => `${contender} ${count}`).join('; ')}`;
+    const counts = same.map(({ contender, count }) => `${contender} ${count}`).join('; ');
+    const reason = `requests per Echo differ (${scenario}): ${counts}`;
     return areOursAlone(same) ? { failed: 'echoperator', reason } : { reason };
   }
   return undefined;
 }
 
-/** Whether the others agree, and ours differ. One other could be the one that is wrong. */
+/** Whether the others agree, and ours differs. A single other operator could be the wrong one. */
 function areOursAlone(counted: readonly { readonly contender: string; readonly count: string }[]): boolean {
   const ours = counted.find(({ contender }) => contender === 'echoperator');
   const others = counted.filter(({ contender }) => contender !== 'echoperator');

@@ -15,8 +15,8 @@ const stopTimeoutMs = 30_000;
 export const workers = 32;
 
 /**
- * Mounts the service account's files where a pod has them, in the process's own mount namespace, and then executes the program. The process
- * keeps its id, and the kernel kills it when its parent ends.
+ * Mounts the service account's files where a pod has them, in the process's own mount namespace, and then executes the
+ * program. The process keeps its id, and the kernel kills it when its parent ends.
  */
 const asPod = `mount -t tmpfs tmpfs /run &&
 mkdir -p /run/secrets/kubernetes.io/serviceaccount &&

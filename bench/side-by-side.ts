@@ -1,6 +1,6 @@
 /**
- * Our operator with and without its flight recorder, at the same time and on one API server, each with a namespace of its own. What slows
- * one down slows down the other, so that their ratio varies less than in turns.
+ * Our operator with and without its flight recorder, at the same time and on one API server, each with a namespace of
+ * its own. What slows one down slows down the other, so that their ratio varies less than in turns.
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

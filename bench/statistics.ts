@@ -27,8 +27,8 @@ export interface Estimate {
 export const askedCoverage = 0.95;
 
 /**
- * Returns the median and the narrowest interval of order statistics that holds the true median with a probability of at least 95 %, or
- * from the least to the greatest value if none does. It assumes nothing of the distribution
+ * Returns the median and the narrowest interval of order statistics that holds the true median with a probability of at
+ * least 95 %, or from the least to the greatest value if none does. It assumes nothing of the distribution
  * (https://en.wikipedia.org/wiki/Order_statistic, confidence intervals for quantiles).
  *
  * @param values up to a thousand
@@ -43,7 +43,8 @@ export function medianWithInterval(values: readonly number[]): Estimate {
     count,
     coverage,
   });
-  // The probability that exactly `rank` of the values lie below the true median: that of as many heads in `count` tosses.
+  // The probability that exactly `rank` of the values lie below the true median: that of as many heads in `count`
+  // tosses.
   let exactly = 0.5 ** count;
   let narrowest = estimate(0, 1 - 2 * exactly);
   for (let rank = 1; ; rank++) {

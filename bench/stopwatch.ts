@@ -10,8 +10,8 @@ export interface Awaited {
 }
 
 /**
- * Measures how long Echos wait: from the reply to an Echo's creation, or from an earlier time, until a watch of Jobs has delivered its Job
- * and a watch of Echos its status.
+ * Measures how long Echos wait: from the response to an Echo's creation, or from an earlier time, until a watch of Jobs
+ * has delivered its Job and a watch of Echos its status.
  */
 export class Stopwatch {
   readonly #created = new Map<string, number>();
@@ -91,13 +91,17 @@ export class Stopwatch {
       if (!name.startsWith(prefix)) continue;
       const seen = Math.max(this.#jobSeen.get(name) ?? Number.NaN, this.#statusSeen.get(name) ?? Number.NaN);
       if (Number.isNaN(seen)) throw new Error(`Echo ${name} was never served`);
-      // An operator may be done before the reply to the creation was read.
+      // An operator may be done before the bench has read the response to the creation.
       waits.push(Math.max(0, seen - created));
     }
     return waits;
   }
 
-  /** Returns for each Echo with a name prefix how long its status came after its Job, in milliseconds. @throws Error if one was not served */
+  /**
+   * Returns for each Echo with a name prefix how long its status came after its Job, in milliseconds.
+   *
+   * @throws Error if one was not served
+   */
   statusLags(prefix: string): readonly number[] {
     return [...this.#created.keys()].flatMap((name) => {
       if (!name.startsWith(prefix)) return [];

@@ -98,7 +98,7 @@ class Trial {
   }
 
   async steady(prefix: string, { perSecond, count }: Pace) {
-    // From when it was due: a creation that the server delays would hide a wait.
+    // The wait begins when the creation was due. Otherwise a creation that the server delays would hide a wait.
     await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }, dueAtMs) =>
       this.#stopwatch.created(metadata.name, dueAtMs),
     );
@@ -155,8 +155,8 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
 }
 
 /**
- * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator: its code has been
- * compiled.
+ * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator:
+ * its code has been compiled.
  *
  * @param paces Echos per second of each pace
  */

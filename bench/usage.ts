@@ -39,7 +39,11 @@ export function parseMemory(status: string): Memory {
 /** The kernel records no peak of anonymous memory. */
 const sampleMs = 20;
 
-/** Runs `work`. @returns its result, and the largest sample of the process's anonymous memory meanwhile and at the end, in MB */
+/**
+ * Runs `work`.
+ *
+ * @returns its result, and the largest sample of the process's anonymous memory meanwhile and at the end, in MB
+ */
 export async function withPeakAnonymous<T>(pid: number, work: () => Promise<T>): Promise<readonly [T, number]> {
   const done = new AbortController();
   let peak = 0;

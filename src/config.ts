@@ -64,9 +64,9 @@ export interface Config {
     /** METRICS_PORT */
     readonly port: number;
   };
-  /** HEALTH_PORT: serves /healthz and /readyz, always. */
+  /** HEALTH_PORT: the port of /healthz and /readyz, which are always served. */
   readonly healthPort: number;
-  /** EXPLAIN_DIR: the folder of the socket that `explain` asks. Absent: nothing is recorded. */
+  /** EXPLAIN_DIR: the folder of the socket that `explain` connects to. Absent: nothing is recorded. */
   readonly explainDir: string | undefined;
   /** SHUTDOWN_TIMEOUT_SECONDS: how long reconciles in flight may take after SIGTERM. */
   readonly shutdownTimeoutSeconds: number;
@@ -80,7 +80,7 @@ export interface Config {
   readonly echoResources: Resources;
   /** POD_SET_IMAGE: the image of the pods of a PodSet without a template. */
   readonly podSetImage: string;
-  /** What the pods get that the operator creates. The template of a PodSet does not get it. */
+  /** Settings of the pods that the operator creates, except those of a PodSet's template. */
   readonly childPod: {
     /** CHILD_POD_LABELS */
     readonly labels: Texts | undefined;
@@ -96,16 +96,16 @@ export interface Config {
     readonly affinity: JsonObject | undefined;
     /** CHILD_POD_PRIORITY_CLASS_NAME */
     readonly priorityClassName: string | undefined;
-    /** CHILD_POD_SECURITY_CONTEXT: not for BookStores. An empty object: none. */
+    /** CHILD_POD_SECURITY_CONTEXT: not for BookStores. An empty object means none. */
     readonly securityContext: JsonObject;
-    /** CHILD_POD_CONTAINER_SECURITY_CONTEXT: not for BookStores. An empty object: none. */
+    /** CHILD_POD_CONTAINER_SECURITY_CONTEXT: not for BookStores. An empty object means none. */
     readonly containerSecurityContext: JsonObject;
   };
-  /** What the pods of BookStores get, unless the spec says otherwise. */
+  /** Settings of the pods of BookStores, unless the spec overrides them. */
   readonly bookStore: {
-    /** BOOK_STORE_POD_SECURITY_CONTEXT: an empty object: none. */
+    /** BOOK_STORE_POD_SECURITY_CONTEXT: an empty object means none. */
     readonly podSecurityContext: JsonObject;
-    /** BOOK_STORE_CONTAINER_SECURITY_CONTEXT: an empty object: none. */
+    /** BOOK_STORE_CONTAINER_SECURITY_CONTEXT: an empty object means none. */
     readonly containerSecurityContext: JsonObject;
   };
   /** The pet store that stores the Pets. */
@@ -191,7 +191,7 @@ const subdomainPattern = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-
 const labelPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const dnsLabel = matching('a DNS label: lower-case letters, digits and "-", 63 at most', labelPattern);
 const takesLabels = 'DNS labels with commas between them, each once';
-/** A repeated label is probably a typing error for another one, so it is refused. */
+/** A repeated label is rejected, because it is probably a typing error for another label. */
 const dnsLabels = accept<readonly string[]>(takesLabels, (text) => {
   const labels = text.split(',').map((label) => label.trim());
   if (!labels.every((label) => labelPattern.test(label))) return undefined;
@@ -268,7 +268,10 @@ const restrictedPod = (user: number): JsonObject => ({
 });
 /** A security context of a container that fits the Pod Security Standard `restricted`. */
 const restrictedContainer: JsonObject = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
-/** The user of the official images of MongoDB, PostgreSQL, MySQL, MariaDB and Redis. It owns the files of an existing volume. */
+/**
+ * The user of the official images of MongoDB, PostgreSQL, MySQL, MariaDB and Redis. This user owns the files of an
+ * existing volume.
+ */
 const databaseUser = 999;
 
 /**

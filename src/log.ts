@@ -12,8 +12,8 @@ interface Exiting {
 }
 
 /**
- * Opens a log with a buffer, which is flushed when the process exits. A process that is killed loses at most the lines of its
- * last 100 ms.
+ * Opens a log with a buffer, which is flushed when the process exits. A process that is killed loses at most the lines
+ * of its last 100 ms.
  *
  * @param bindings fields of every line.
  */

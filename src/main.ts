@@ -9,7 +9,7 @@ import { openLog } from './log.ts';
 import { kinds, kindsWithFinalizer } from './operator.ts';
 import { controllerDisabled, fieldManager, run } from './runner.ts';
 
-/** The bundler defines it as the package's version. */
+/** The package's version, which the bundler defines. */
 declare const ECHOPERATOR_VERSION: string | undefined;
 
 const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : unreleased;
@@ -20,7 +20,7 @@ const usage = `Usage: echoperator [command]
 Commands:
   (none)            run the operator; environment variables contain its settings
   apply-crds        apply the CustomResourceDefinitions of this version and wait until the API server serves them
-  delete-crds       delete these CustomResourceDefinitions, with every object of their kinds, and wait until they are gone
+  delete-crds       delete these CustomResourceDefinitions and every object of their kinds, and wait until they are gone
   check-uninstall   list the objects whose deletion needs the operator, and fail if there are any
   explain KIND/NAME [-n NAMESPACE] [--json] [--follow]
                     print why the operator in this container did what it did with an object, and what it waits for
@@ -35,8 +35,8 @@ const commands = ['apply-crds', 'delete-crds', 'check-uninstall', 'version'] as 
 type Command = (typeof commands)[number];
 
 /**
- * The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind; delete-crds waits
- * until every object is deleted.
+ * The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind;
+ * delete-crds waits until every object is deleted.
  */
 const commandTimeoutMs = 60_000;
 
@@ -123,6 +123,6 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-// Exits explicitly, because a hanging credential plugin (a child process) or a reconcile in flight when the Lease is
-// lost would keep the process alive.
+// Exits explicitly, because a hanging credential plugin (a child process), or a reconcile that is in flight when the
+// Lease is lost, would keep the process alive.
 process.exit(await main(process.argv.slice(2), process.env).catch(reportFailure));

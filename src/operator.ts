@@ -43,7 +43,8 @@ export const controllers = Object.fromEntries(
 export const kinds: readonly CustomKind[] = Object.values(controllers).map(({ kind }) => kind);
 
 /**
- * The kinds with a finalizer, by API group. A deleted object stays until the operator has removed what the garbage collector does not.
+ * The kinds with a finalizer, by API group. A deleted object stays until the operator has removed the parts that the
+ * garbage collector does not remove.
  */
 export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = Object.values(
   controllers,
@@ -54,8 +55,8 @@ export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly 
 const children = new Set(Object.values(controllers).flatMap((controller) => controller.children));
 
 /**
- * What the caches keep of the objects that others may have created. All controllers share them. Of a child that none of our kinds controls they
- * keep the identity.
+ * The caches of kinds whose objects others may also create. They drop fields that no controller reads. All controllers
+ * share these caches. Of a child that none of our kinds controls, the cache keeps only the identity.
  */
 export const caches = [
   cache(Pod, { transform: keepReadFields }),
@@ -66,15 +67,15 @@ export const caches = [
 ];
 
 /**
- * An Echo only asks whether a CronJob has its name. An older role, which lacks the right to list CronJobs, must not stop the operator. Until
- * it has the right, Echos are not protected from CronJobs of their names.
+ * Makes the cache of CronJobs optional if only Echos need it. An older role, which lacks the right to list CronJobs,
+ * must not stop the operator. Until the operator has the right, Echos are not protected from CronJobs of their names.
  */
 function cachesFor({ controllers: enabled }: Config): typeof caches {
   if (enabled.includes('scheduledEcho')) return caches;
   return caches.map((each) => (each.kind === CronJob ? cache(CronJob, { ...each.options, optional: true }) : each));
 }
 
-// Function declarations: the definitions above call them while this module is loaded.
+// These are function declarations, because the definitions above call them while this module is loaded.
 function settingsOf(config: Config): KindSettings {
   const pods = podDefaults(config);
   const { host = '', tables: allowedTables, ...database } = config.psql;
@@ -169,7 +170,7 @@ function readTlsFiles(files: Readonly<Record<TlsFile, FileSetting>>): Readonly<R
     } catch (cause) {
       throw takes(`a file that can be read: ${String(cause)}`, cause);
     }
-    // With an empty authority, Node would trust the public ones.
+    // With an empty CA file, Node would trust the public CAs.
     if (content.trim() === '') throw takes('a file that is not empty');
     return content;
   };
@@ -187,7 +188,10 @@ function readTlsFiles(files: Readonly<Record<TlsFile, FileSetting>>): Readonly<R
   };
 }
 
-/** The names of the kinds whose controllers are disabled, each with the setting of the chart that enables its controller. */
+/**
+ * The names of the kinds whose controllers are disabled, each with the setting of the chart that enables its
+ * controller.
+ */
 export const disabledKinds = (config: Pick<Config, 'controllers'>): ReadonlyMap<string, string> =>
   new Map(
     controllerNames

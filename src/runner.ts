@@ -21,8 +21,9 @@ export interface RunOptions {
 }
 
 /**
- * Runs the operator as {@link runOperator} does, with the settings of `config`. With leader election it waits for the Lease first; then it
- * starts the informers, then the workers. A warm standby starts the informers while it waits.
+ * Runs the operator with the settings of `config`, by {@link runOperator}. With leader election the operator waits for
+ * the Lease first. Then it starts the informers, and then the workers. A warm standby starts the informers while it
+ * waits.
  *
  * @throws ConfigError for settings that contradict each other; the errors of {@link runOperator}.
  */
@@ -57,23 +58,23 @@ function notesOf(kind: string, disabled: ReadonlyMap<string, string>): readonly 
 }
 
 /**
- * Delays the collection, which takes about 100 ms, because the queue of a new leader is full when its caches have
- * synced.
+ * The delay of the garbage collection, which takes about 100 ms. When the caches have synced, the queue of a new leader
+ * is full.
  */
 const collectAfterMs = 1000;
 
 /**
- * Frees what the initial lists have left behind: about as much memory as the caches hold, which V8 would keep for a
- * while. `gc` exists if Node runs with --expose-gc, as in the image.
+ * Frees the garbage of the initial lists, which V8 would keep for a while. It is about as large as the caches. `gc`
+ * exists if Node runs with --expose-gc, as in the image.
  */
 function collectGarbage(): void {
   void globalThis.gc?.({ execution: 'async', flavor: 'last-resort', type: 'major' });
 }
 
 /**
- * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica contends too: an old
- * pod and a new one may overlap, for example while high availability is switched on or off. A process that a person starts holds a Lease
- * for the check of its scope.
+ * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica
+ * contends too, because an old and a new pod may overlap, for example while high availability is switched on or off. A
+ * process that a person starts holds a Lease so that other operators find its scope.
  *
  * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */
@@ -104,10 +105,16 @@ export function leaderElectionOf(
   };
 }
 
-/** Long, because nobody restarts such a process when it has lost its Lease during an outage of the API server. */
+/**
+ * The times are long, because nobody restarts such a process after it has lost its Lease during an outage of the API
+ * server.
+ */
 const timingsByHand: LeaseTimings = { leaseDurationSeconds: 60, renewDeadlineSeconds: 45, retryPeriodSeconds: 5 };
 
-/** Another name than a release's, in whose election the process must not take part. Two processes may watch different namespaces. */
+/**
+ * The name differs from the name of every release's Lease, because the process must not contend for those. It depends
+ * on the namespaces, because two processes may watch different namespaces.
+ */
 function leaseByHand({ watchNamespaces }: Config): string {
   if (watchNamespaces === undefined) return 'echoperator-by-hand';
   const hash = createHash('sha256')
@@ -120,7 +127,7 @@ function leaseByHand({ watchNamespaces }: Config): string {
 /** The annotation of the Lease in which a leader describes its container. */
 const holderAnnotation = 'leader-election.echoperator.io/holder';
 
-/** Crash detection needs to know the own pod and container. The chart sets them by the downward API. */
+/** Crash detection needs this process's pod and container. The chart sets them with the downward API. */
 function crashDetectionOf(
   { namespace, pod, containerName }: Config,
   log: Logger,

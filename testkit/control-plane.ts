@@ -7,15 +7,18 @@ import { startKwok } from './kwok.ts';
 import { RecordingProxy } from './recording-proxy.ts';
 import { startEnvironment } from './test-environment.ts';
 
-/** What a control plane has besides its controllers. */
+/** Options of a control plane, in addition to its controllers. */
 export interface ControlPlaneOptions {
   /** Whether pods can run: see kwok.ts. Default: false. */
   readonly kwok?: boolean;
-  /** Whether the CronJob controller works, so that schedules make Jobs. Default: false. */
+  /** Whether the CronJob controller runs, so that schedules create Jobs. Default: false. */
   readonly runsCronJobs?: boolean;
 }
 
-/** A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is simulated. */
+/**
+ * A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is
+ * simulated.
+ */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
   /** One JSON line per write: see AuditEvent in tools/cluster. */
@@ -76,7 +79,10 @@ export async function startControlPlane(
   };
 }
 
-/** The environment variable with the folder into which all requests to control planes are recorded. Default: they are not. */
+/**
+ * The environment variable with the folder for recordings of all requests to control planes. Unset: nothing is
+ * recorded.
+ */
 export const recordRequests = 'RECORD_REQUESTS';
 
 async function startRecording({ kubeconfigPath }: EnvtestConfig, folder: string): Promise<RecordingProxy | undefined> {
@@ -85,7 +91,9 @@ async function startRecording({ kubeconfigPath }: EnvtestConfig, folder: string)
   return RecordingProxy.start(kubeconfigPath, folder, join(recordings, `${randomUUID()}.jsonl`));
 }
 
-/** Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller ends it. */
+/**
+ * Starts kube-controller-manager with the controllers for the objects that the operator creates. The caller stops it.
+ */
 export function startControllerManager(
   program: string,
   config: Pick<EnvtestConfig, 'kubeconfigPath'>,
@@ -103,7 +111,7 @@ export function startControllerManager(
       '--kube-api-burst=2000',
       '--concurrent-job-syncs=20',
       '--concurrent-gc-syncs=40',
-      // What is recorded must be text.
+      // A recording contains only text.
       ...(process.env[recordRequests] === undefined ? [] : ['--kube-api-content-type=application/json']),
     ],
     { reject: false, stdout: { file: logOf(config, 'stdout') }, stderr: { file: logOf(config, 'stderr') } },

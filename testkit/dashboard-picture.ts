@@ -61,7 +61,7 @@ function panelPicture(queries: readonly (readonly [PanelQuery, readonly RangeSer
     const path = points.map(([time, value]) => `${x(time).toFixed(1)},${y(value).toFixed(1)}`).join(' ');
     return `<polyline points="${path}" fill="none" stroke="${colours[index % colours.length]}" stroke-width="1.5"/>`;
   });
-  // The names of the highest lines have room.
+  // Leaves room for the names of the highest lines.
   const names = shown.slice(0, 6).map(({ name }, index) => {
     const [left, top] = [plot.left + (index % 2) * 172, height - plot.bottom + 16 + Math.floor(index / 2) * 13];
     const text = name.length > 30 ? `${name.slice(0, 29)}…` : name;

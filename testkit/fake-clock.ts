@@ -9,7 +9,9 @@ export const canFakeClock = process.platform === 'linux';
 /** Installs Debian's libfaketime if it is missing. */
 export const ensureFakeClock = (): Promise<void> => ensureDebianPackages(['libfaketime']);
 
-/** Returns the environment of a process whose wall clock a test sets by writing to a file, in the format of libfaketime. */
+/**
+ * Returns the environment of a process whose wall clock a test sets by writing to a file, in the format of libfaketime.
+ */
 export async function fakeClock(file: string): Promise<Readonly<Record<string, string>>> {
   const { stdout: files } = await execa('dpkg-query', ['--listfiles', 'libfaketime']);
   const library = files.split('\n').find((line) => line.endsWith('/libfaketimeMT.so.1'));

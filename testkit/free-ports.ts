@@ -3,14 +3,15 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Below the ports that the kernel uses for outgoing connections (Linux: from 32768): such a connection could take the port of a stopped
- * program before it starts again. Above 10080, the last port that fetch refuses (https://fetch.spec.whatwg.org/#port-blocking).
+ * The range is below the ports that the kernel uses for outgoing connections (Linux: from 32768), because such a
+ * connection could take the port of a stopped program before the program starts again. The range is above 10080, the
+ * last port that fetch refuses (https://fetch.spec.whatwg.org/#port-blocking).
  */
 const range = { from: 10_081, to: 29_999 } as const;
 
 /**
- * Returns two TCP ports on 127.0.0.1 on which no process listens. They are reserved until this process ends: this function returns them
- * to no other process, even while no program uses them.
+ * Returns two TCP ports on 127.0.0.1 on which no process listens. They are reserved until this process ends: this
+ * function returns them to no other process, even while no program uses them.
  */
 export async function freePorts(): Promise<readonly [number, number]> {
   return [await freePort(), await freePort()];

@@ -18,8 +18,8 @@ import { resetConnection } from '../packages/testing/src/reset-connection.ts';
  * A fault of a call:
  *
  * - `not sent`: the server does not receive it, and the connection breaks;
- * - `answer lost`: the server handles it, and the connection breaks before the client receives the answer;
- * - a gRPC error, which the proxy returns without asking the server.
+ * - `answer lost`: the server handles it, and the connection breaks before the client receives the response;
+ * - a gRPC error, which the proxy returns without a call of the server.
  */
 type Fault = 'not sent' | 'answer lost' | { readonly code: number; readonly message: string };
 
@@ -169,7 +169,7 @@ export class GrpcProxy implements AsyncDisposable {
     stream.end(answerBody);
   }
 
-  /** Relays the answer. The end of the client's call ends that to the server. */
+  /** Forwards the response. If the client's call ends, the call to the server ends too. */
   #relay(stream: ServerHttp2Stream, upstream: ClientHttp2Stream, fault: Fault | undefined): void {
     stream.on('close', () => upstream.close(constants.NGHTTP2_CANCEL));
     let hasEnded = false;

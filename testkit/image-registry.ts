@@ -14,7 +14,7 @@ export interface ImageRegistry extends AsyncDisposable {
 }
 
 export interface ImageRegistryOptions {
-  /** For its configuration. */
+  /** The folder for the registry's configuration. */
   readonly folder: string;
   /** An address of this machine. Default: 127.0.0.1. */
   readonly host?: string;
@@ -46,7 +46,7 @@ export async function startImageRegistry({
   };
   await writeFile(configuration, stringify(settings));
   const program = (await ensureBinaries(['registry'])).get('registry') ?? '';
-  // Without traces, which it would send to a collector on this machine.
+  // Without this variable the registry would send traces to a collector on this machine.
   const env = { OTEL_TRACES_EXPORTER: 'none' };
   const child = execa(...dieWithParent(program, [configuration]), { all: true, env, reject: false });
   const stop = async (): Promise<void> => {

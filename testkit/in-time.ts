@@ -5,7 +5,8 @@ const limitMs = 90_000;
  * Waits for a promise that may never settle.
  *
  * @param what the awaited state, for the error message
- * @throws Error that names it, after 90 s: long before the time limit of a test, which would not say what the test waited for
+ * @throws Error that names the awaited state, after 90 s. This is well before the time limit of a test, whose error
+ *   would not name the state
  */
 export async function inTime<T>(what: string, promise: Promise<T>, timeoutMs = limitMs): Promise<T> {
   const late = Promise.withResolvers<never>();
@@ -17,7 +18,7 @@ export async function inTime<T>(what: string, promise: Promise<T>, timeoutMs = l
   }
 }
 
-/** What is known of a process. */
+/** The result of a process that has ended. */
 interface RunningProcess extends Promise<{ readonly all?: string | undefined }> {
   kill(signal: 'SIGKILL'): unknown;
 }

@@ -19,13 +19,14 @@ import type { TestCluster } from './test-cluster.ts';
  *
  * - Deployments, ReplicaSets, StatefulSets, Jobs, garbage collection, the binding and protection of volumes: the real
  *   controllers of kube-controller-manager (control-plane.ts).
- * - kubelet and volume provisioner: simulated by kwok (kwok-stages.yaml) in namespaces of {@link namespaceWithNode}. In other namespaces
- *   nothing changes pods, so that a test can write their status step by step.
- * - kube-scheduler: simulated by a mutating admission policy, which assigns each new pod of such a namespace to the only node. The oldest
- *   Kubernetes that the chart supports (`KUBERNETES=oldest`) lacks these policies, so there kwok does not run.
+ * - kubelet and volume provisioner: simulated by kwok (kwok-stages.yaml) in namespaces of {@link namespaceWithNode}. In
+ *   other namespaces nothing changes pods, so that a test can write their status step by step.
+ * - kube-scheduler: simulated by a mutating admission policy, which assigns each new pod of such a namespace to the
+ *   only node. The oldest Kubernetes that the chart supports (`KUBERNETES=oldest`) lacks these policies, so there kwok
+ *   does not run.
  * - kubelet, where a test decides how a container ends: TestCluster.endPods, and crash-detection.test.ts.
- * - external-resizer and the kubelet's part of a volume's growth: simulated by test/integration/environment/played-volumes.ts, because the
- *   tests stop between its steps.
+ * - external-resizer and the kubelet's part of a volume's growth: simulated by
+ *   test/integration/environment/played-volumes.ts, because the tests stop between the steps of the growth.
  */
 
 const nodeName = 'kwok';
@@ -63,7 +64,10 @@ export async function startKwok(
   };
 }
 
-/** A short grace period speeds up the deletion of namespaces: their controller waits for it although kwok's pods end at once. */
+/**
+ * A short grace period speeds up the deletion of namespaces. The namespace controller waits for the grace period,
+ * although kwok's pods end at once.
+ */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
   await client.create(MutatingAdmissionPolicy, {
@@ -106,7 +110,9 @@ export async function preventScheduling(cluster: TestCluster, namespace: string)
   await waitUntilNewPodsHave(cluster, namespace, undefined);
 }
 
-/** Undoes {@link preventScheduling} for new pods. Delete a pod that was created in between, because it stays pending. */
+/**
+ * Undoes {@link preventScheduling} for new pods. Delete a pod that was created in between, because it stays pending.
+ */
 export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, 'true');
   await waitUntilNewPodsHave(cluster, namespace, nodeName);
@@ -115,7 +121,7 @@ export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, name
 const labelNamespace = ({ client }: Pick<TestCluster, 'client'>, name: string, value: string | null) =>
   client.patch(Namespace, { name }, { type: 'merge', body: { metadata: { labels: { [label]: value } } } });
 
-/** The API server watches policies and labels, so they apply after a delay. */
+/** Waits until new pods get the node. The API server watches policies and labels, so a change applies after a delay. */
 async function waitUntilNewPodsHave(
   { client }: Pick<TestCluster, 'client'>,
   namespace: string,

@@ -44,7 +44,11 @@ export function headingAnchors(markdown: string): readonly string[] {
   });
 }
 
-/** Returns the rows of the first table whose header starts with `head`, each cell by its column's name. @throws Error if there is none */
+/**
+ * Returns the rows of the first table whose header starts with `head`, each cell by its column's name.
+ *
+ * @throws Error if there is none
+ */
 export function tableAfter(markdown: string, head: string): readonly Readonly<Record<string, string>>[] {
   const lines = markdown.split('\n');
   const start = lines.findIndex((line) => line.startsWith(head));

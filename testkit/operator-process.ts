@@ -84,7 +84,8 @@ export class OperatorProcess {
    * Stops the operator.
    *
    * @returns its exit code and its output
-   * @throws Error with its output if it had crashed (it exited before, and {@link ended} was never read), or if it hangs
+   * @throws Error with its output if it had crashed (it exited before, and {@link ended} was never read), or if it
+   *   hangs
    */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     const hasCrashed = this.#hasEnded && !this.#isExpectedToEnd;
@@ -109,7 +110,11 @@ export class OperatorProcess {
     return this.#end;
   }
 
-  /** Waits until the process exits because of a signal or a fault. @throws Error with its output if it hangs; it is killed then */
+  /**
+   * Waits until the process exits because of a signal or a fault.
+   *
+   * @throws Error with its output if it hangs; it is killed then
+   */
   async waitForExit(): Promise<{ exitCode: number | undefined; output: string }> {
     this.#isExpectedToEnd = true;
     await exitInTime('the operator', this.#process);
@@ -122,8 +127,8 @@ export class OperatorProcess {
   }
 
   /**
-   * Waits until a controller is idle: no key is queued or being reconciled. After a start, that means that every object of the first list
-   * was reconciled.
+   * Waits until a controller is idle: no key is queued or being reconciled. After a start, that means that every object
+   * of the first list was reconciled.
    *
    * @param minReconciles the least number of reconciles since the start
    */

@@ -1,7 +1,7 @@
 import { readConfig } from '../src/config.ts';
 import { bookStorePodDefaults, printPodSettings } from '../src/operator.ts';
 
-/** The settings of the operator's pods by default. */
+/** The default settings of the pods that print. */
 export const podSettings = printPodSettings(readConfig({}));
 
 /** The defaults of a BookStore's pods. */

@@ -43,7 +43,7 @@ export class PrometheusServer implements AsyncDisposable {
   }
 
   /**
-   * Starts it without targets, and returns when it is ready.
+   * Starts Prometheus without targets, and returns when it is ready.
    *
    * @param rules the groups of a rule file.
    * @param parent of the folder with its files.
@@ -56,7 +56,7 @@ export class PrometheusServer implements AsyncDisposable {
     await writeFile(targetsFile, '[]');
     await writeFile(join(folder, 'rules.yaml'), stringify(rules));
     const config = {
-      // A target on a busy machine may need more than a second to answer.
+      // A target on a busy machine may need more than a second to respond.
       global: { scrape_interval: '2s', scrape_timeout: '2s', evaluation_interval: '1s' },
       rule_files: ['rules.yaml'],
       scrape_configs: [{ job_name: 'targets', file_sd_configs: [{ files: [targetsFile], refresh_interval: '1s' }] }],

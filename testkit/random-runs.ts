@@ -25,8 +25,9 @@ export class RandomRunError extends Error {
 }
 
 /**
- * Executes the runs one after the other. Awaits the last run also beyond the time limit, so that every failure counts and nothing runs
- * afterwards. Does not shrink a failed run, because each run continues with the state of the previous ones.
+ * Executes the runs one after the other. Waits for the last run even after the time limit, so that every failure counts
+ * and nothing runs afterwards. Does not shrink a failed run, because each run continues with the state of the previous
+ * ones.
  *
  * @throws RandomRunError if a run fails, or if too few runs had a write and a fault
  */
@@ -60,7 +61,8 @@ export async function runAtRandom<T>(
 }
 
 /**
- * Returns a long plan with a random seed, and prints it. `<prefix>_MINUTES` sets the duration (default 10), `<prefix>_SEED` repeats a run.
+ * Returns a long plan with a random seed, and prints it. `<prefix>_MINUTES` sets the duration (default 10),
+ * `<prefix>_SEED` repeats a run.
  */
 export function nightlyPlan(
   prefix: string,

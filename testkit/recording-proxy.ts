@@ -10,10 +10,10 @@ import { type Connection, kubeconfigConnection } from '@echoperator/runtime/clie
 import { parse, stringify } from 'yaml';
 import { certificate, certificateKey } from './certificate.ts';
 
-/** A request to an API server and what it responded: a line of a recording. */
+/** A line of a recording: a request to an API server, and its response. */
 export interface RecordedRequest {
   readonly method: string;
-  /** With the query. */
+  /** The path with its query. */
   readonly path: string;
   readonly contentType: string;
   readonly accept: string;
@@ -22,7 +22,7 @@ export interface RecordedRequest {
   readonly isLimited: boolean;
   readonly body: string;
   readonly code: number;
-  /** Of a watch: the events, one per line. */
+  /** The events of a watch, one per line. */
   readonly response: string;
 }
 
@@ -31,7 +31,7 @@ const own = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 
 const forwarded = (headers: IncomingMessage['headers']): OutgoingHttpHeaders =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !own.includes(name)));
 
-/** Controllers would rather have responses that are not text. */
+/** Requests JSON, because controllers prefer protobuf, which is not text. */
 const withoutProtobuf = (accept: string): string =>
   accept
     .split(',')
@@ -39,8 +39,8 @@ const withoutProtobuf = (accept: string): string =>
     .join(',');
 
 /**
- * Records all requests to an API server in a file of JSON lines, in the order in which the server processed them. Therefore one request
- * waits for the other; only watches, which are recorded when they end, do not.
+ * Records all requests to an API server in a file of JSON lines, in the order in which the server processed them.
+ * Therefore it forwards one request at a time. Only watches run in parallel; it records a watch when the watch ends.
  */
 export class RecordingProxy implements AsyncDisposable {
   /** A kubeconfig that leads to the proxy, with the same credentials. */
@@ -73,7 +73,7 @@ export class RecordingProxy implements AsyncDisposable {
     const server = createServer({
       cert: certificate,
       key: certificateKey,
-      // Only to know who has one.
+      // Read only to learn which users have one.
       requestCert: true,
       rejectUnauthorized: false,
     });

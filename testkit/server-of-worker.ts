@@ -10,7 +10,8 @@ export function publishServers(servers: readonly ServerOfWorker[]): void {
 }
 
 /**
- * Returns the server of this worker. jest numbers workers from 1, and a new worker gets the number of the worker that it replaces.
+ * Returns the server of this worker. jest numbers workers from 1, and a new worker gets the number of the worker that
+ * it replaces.
  *
  * @throws Error if the global set-up has not run
  */

@@ -50,7 +50,7 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   await mkdir(sources, { recursive: true });
   const archive = join(folder, 'sources.tar');
   const wanted = ['src', 'packages', 'package.json', 'tsconfig.json', 'Dockerfile'];
-  // Revisions from before the packages have none.
+  // Revisions from before the introduction of packages have no folder `packages`.
   const { stdout } = await execa('git', ['ls-tree', '--name-only', revision, '--', ...wanted], { cwd: repository });
   const paths = stdout.split('\n');
   await execa('git', ['archive', `--output=${archive}`, revision, ...paths], { cwd: repository });
@@ -59,13 +59,18 @@ export async function sourcesOf(revision: string, folder: string): Promise<strin
   return sources;
 }
 
-/** Bundles the operator of other sources, with the current packages and tools and with their Dockerfile's flags of Node. */
+/**
+ * Bundles the operator of other sources, with the current packages and tools and with their Dockerfile's flags of Node.
+ */
 export async function bundleOperatorIn(sources: string, folder: string): Promise<ShippedProgram> {
   const bundled = await bundle({ folder, entry: join(sources, entries.operator) });
   return { main: join(bundled.folder, 'main.js'), nodeFlags: await nodeFlagsOf('operator', sources) };
 }
 
-/** Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage, the pet store's is named like it. */
+/**
+ * Returns Node's flags in a program's image. The operator's image is the Dockerfile's last stage. The stage of the pet
+ * store's image has the name of the program.
+ */
 export async function nodeFlagsOf(name: ShippedProgramName, sources = repository): Promise<readonly string[]> {
   const dockerfile = await readFile(join(sources, 'Dockerfile'), 'utf8');
   const stages = dockerfile.split(/^(?=FROM )/m);

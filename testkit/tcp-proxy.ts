@@ -9,7 +9,10 @@ export type OnSent = (data: Buffer) => void;
 /** Called with the data that a client sends, before it is forwarded. Undefined: forward it. */
 export type Intercept = (data: Buffer) => OutsideWrite | undefined;
 
-/** A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute connections. */
+/**
+ * A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute
+ * connections.
+ */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -123,7 +126,7 @@ export class TcpProxy implements AsyncDisposable {
   }
 }
 
-/** Forwards in both directions. The client waits for each answer before it sends more. */
+/** Forwards in both directions. The client waits for each response before it sends more. */
 function forwardIntercepted(client: Socket, upstream: Socket, intercept: Intercept): void {
   let sent: OutsideWrite | undefined;
   let forwarded = Promise.resolve();

@@ -65,8 +65,9 @@ export class TestCluster {
   }
 
   /**
-   * Deletes the namespaces without waiting until they are gone, because their controller starts only after 5 seconds. Also deletes the
-   * objects of our kinds, so that the operator of the next test file finds only objects with a finalizer.
+   * Deletes the namespaces without waiting until they are gone, because their controller starts only after 5 seconds.
+   * Also deletes the objects of our kinds, so that the operator of the next test file finds only objects with a
+   * finalizer.
    */
   async close(): Promise<void> {
     try {
@@ -83,12 +84,16 @@ export class TestCluster {
     ];
     for (const deletion of await Promise.allSettled(deletions)) {
       if (deletion.status === 'fulfilled') continue;
-      // The test may have deleted the namespace itself, and not every server has our kinds: for those it answers without a reason.
+      // The test may have deleted the namespace itself. Not every server has our kinds. For an unknown kind the
+      // server's error has no reason.
       if (!(deletion.reason instanceof ApiError && deletion.reason.code === 404)) throw deletion.reason;
     }
   }
 
-  /** Deletes the objects of a kind. The server deletes one after the other, and thousands of them may take it longer than a request. */
+  /**
+   * Deletes the objects of a kind. The server deletes one after the other, and thousands of objects may take longer
+   * than the timeout of a request.
+   */
   async #deleteAll(kind: Kind, namespace: string): Promise<void> {
     for (let attempts = 1; ; attempts += 1) {
       try {

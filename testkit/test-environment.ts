@@ -58,7 +58,10 @@ function ofRelease(name: BinaryName): BinaryName {
   return name === 'kube-apiserver' || name === 'kube-controller-manager' ? `${name}-oldest` : name;
 }
 
-/** envtest creates its folder in the system's temporary folder. Sets that to `folder`, so that both are removed together. */
+/**
+ * envtest creates its folder in the system's temporary folder. Sets that to `folder`, so that both are removed
+ * together.
+ */
 async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
   const before = process.env.TMPDIR;
   process.env.TMPDIR = folder;

@@ -4,9 +4,11 @@ import { constants } from 'node:os';
 const sameKeyPressMs = 500;
 
 /**
- * Returns an AbortSignal that SIGINT or SIGTERM aborts, with the signal's name as the reason. A second signal ends the process at once.
+ * Returns an AbortSignal that SIGINT or SIGTERM aborts, with the signal's name as the reason. A second signal ends the
+ * process at once.
  *
- * The listeners stay, unlike those of `process.once`: for a signal without listeners, execa ends the process before it can clean up.
+ * The listeners stay, unlike those of `process.once`: for a signal without listeners, execa ends the process before it
+ * can clean up.
  */
 export function abortOnInterrupt(): AbortSignal {
   const controller = new AbortController();

@@ -40,7 +40,8 @@ const lastLines = 15;
 /**
  * Installs the missing packages. Requires root only if a package is missing.
  *
- * Guarantee: any number of processes may call this at the same time, also next to other users of apt. One installs, the others wait.
+ * Guarantee: any number of processes may call this at the same time, also next to other users of apt. One installs, the
+ * others wait.
  *
  * @throws PackagesError on a system without dpkg, if a package is missing and the user is not root, or if apt-get fails
  */
@@ -52,7 +53,8 @@ export async function ensureDebianPackages(
   if (missing.length === 0) return;
   if (process.getuid?.() !== 0) {
     throw new PackagesError(
-      `the Debian packages ${missing.join(', ')} are missing, and only root can install them: sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
+      `the Debian packages ${missing.join(', ')} are missing, and only root can install them: ` +
+        `sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
     );
   }
   const lockFile = join(cacheFolder(environment), 'apt.lock');
@@ -72,7 +74,10 @@ interface Apt {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A package that another package provides is not missing: installing runc next to Docker's containerd.io would remove Docker. */
+/**
+ * A package that another package provides is not missing: installing runc next to Docker's containerd.io would remove
+ * Docker.
+ */
 async function findMissing(packages: readonly string[], environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
   const query = await execa(
     'dpkg-query',
@@ -85,7 +90,8 @@ async function findMissing(packages: readonly string[], environment: NodeJS.Proc
   );
   if (query.code === 'ENOENT') {
     throw new PackagesError(
-      `the packages ${packages.join(', ')} can be installed only on Debian or a derivative: use such a machine, or another cluster (KUBECONFIG)`,
+      `the packages ${packages.join(', ')} can be installed only on Debian or a derivative: ` +
+        'use such a machine, or another cluster (KUBECONFIG)',
     );
   }
   const lines = query.stdout.split('\n').filter((line) => line.startsWith('installed '));
@@ -121,7 +127,9 @@ interface AptResult {
   readonly cause: unknown;
 }
 
-/** Runs apt-get. It waits for dpkg's lock itself, but fails at once during another `apt-get update`, so that is retried. */
+/**
+ * Runs apt-get. It waits for dpkg's lock itself, but fails at once during another `apt-get update`, so that is retried.
+ */
 async function aptGet(command: readonly string[], apt: Apt, report: Report): Promise<AptResult> {
   const deadline = performance.now() + lockTimeoutSeconds * 1000;
   for (;;) {

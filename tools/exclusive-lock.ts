@@ -10,10 +10,11 @@ const sqliteBusy = 5;
 const pollMs = 200;
 
 /**
- * A lock between processes, which the operating system releases when its holder ends, even by SIGKILL. It is a lock on a file. Node has
- * no API for file locks, but Node's SQLite takes one, on Linux and on macOS.
+ * A lock between processes, which the operating system releases when its holder ends, even by SIGKILL. It is a lock on
+ * a file. Node has no API for file locks, but Node's SQLite takes one, on Linux and on macOS.
  *
- * Also excludes a second holder in the same process. Assumes a file system with locks; NFS has them if the server supports them.
+ * Also excludes a second holder in the same process. Assumes a file system with locks; NFS has them if the server
+ * supports them.
  */
 export class ExclusiveLock implements Disposable {
   readonly #database: DatabaseSync;
@@ -63,7 +64,7 @@ export class ExclusiveLock implements Disposable {
 }
 
 export interface LockOptions {
-  /** Created if it is missing, with its folder. */
+  /** The lock file. Created if it is missing, with its folder. */
   readonly lockFile: string;
   /** Shown to waiting processes. */
   readonly purpose: string;
@@ -73,7 +74,11 @@ export interface LockOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Runs an action while no other process holds the lock. Removes the lock file afterwards. @throws the signal's reason */
+/**
+ * Runs an action while no other process holds the lock. Removes the lock file afterwards.
+ *
+ * @throws the signal's reason
+ */
 export async function withExclusiveLock<T>(options: LockOptions, action: () => Promise<T>): Promise<T> {
   using _lock = await acquire(options, async () => false);
   try {
@@ -85,8 +90,8 @@ export async function withExclusiveLock<T>(options: LockOptions, action: () => P
 }
 
 /**
- * Runs an action that is needed once, for example a build, in one process at a time. Waits while another process holds the lock, but
- * returns as soon as the action is done, no matter by whom.
+ * Runs an action that is needed once, for example a build, in one process at a time. Waits while another process holds
+ * the lock, but returns as soon as the action is done, no matter which process did it.
  *
  * @param isDone called before each attempt to get the lock, and once more with the lock
  * @throws the signal's reason

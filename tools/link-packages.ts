@@ -5,8 +5,8 @@ const repository = join(import.meta.dirname, '..');
 const scope = '@echoperator';
 
 /**
- * Links the installed packages into `node_modules` of a folder that has other sources of the project. The project's own packages are those in
- * `packages/` of that folder, if it has them, so that nothing imports the repository's.
+ * Links the installed packages into `node_modules` of a folder with other sources of the project. If that folder has
+ * `packages/`, the project's own packages come from there, so that no code imports the packages of this repository.
  */
 export async function linkPackages(folder: string): Promise<void> {
   const installed = join(repository, 'node_modules');

@@ -9,17 +9,18 @@ import type { RunContext } from '../turns.ts';
 import { cpuSeconds } from '../usage.ts';
 import { ScriptedCluster } from './scripted-cluster.ts';
 
-/** Changes at a time: no Echo changes twice, because work queues merge the events of a key. */
+/** The number of changes per batch. No Echo changes twice in a batch, because work queues merge the events of a key. */
 const batchOf = (echos: number): number => Math.min(1000, echos);
-/** Before the measurement, so that V8 has compiled the hot code. */
+/** The number of events before the measurement, so that V8 has compiled the hot code. */
 const warmUpEvents = 5000;
 const events = 20_000;
-/** After the last event, for the reconciles that are still under way or queued. */
+/** The pause after the last event, for the reconciles that are still in flight or queued. */
 const drainMs = 500;
 const timeoutMs = 120_000;
 
 /**
- * Measures the operator's CPU for an event that requires no write, with a scripted cluster: reading, storing and reconciling.
+ * Measures the operator's CPU for an event that requires no write, with a scripted cluster: reading, storing and
+ * reconciling.
  *
  * @param objects how many are cached: half of them Echos, half Jobs
  * @throws TurnError if the operator is late, or writes for an Echo that needs no write

@@ -12,7 +12,10 @@ import { echoJob } from '../../src/kinds/echo/echo-job.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
-/** The list of pods is empty, because nothing runs the Jobs. So is that of CronJobs, whose names our operator compares with the Echos'. */
+/**
+ * The list of pods is empty, because nothing runs the Jobs. The list of CronJobs, which our operator compares with the
+ * names of Echos, is empty too.
+ */
 type Resource = 'echos' | 'jobs' | 'pods' | 'cronjobs';
 
 const namespace = 'bench';
@@ -23,7 +26,7 @@ const firstVersion = 1000;
 const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1', cronjobs: 'batch/v1' } as const;
 const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList', cronjobs: 'CronJobList' } as const;
 
-/** What client-go asks to learn the resources of a kind. */
+/** The paths that client-go requests to discover the resources of a kind. */
 const discovery: Readonly<Record<string, object>> = {
   '/apis': {
     kind: 'APIGroupList',
@@ -43,13 +46,15 @@ const isListed = (resource: string): resource is Resource => Object.hasOwn(lists
 const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
 
 /**
- * Simulates an API server with Echos that each have a finished Job and its status, so the operator has nothing to write. A real API server
- * would take minutes to fill, and would use half of the processors to send events.
+ * Simulates an API server with Echos that each have a finished Job and its status, so the operator has nothing to
+ * write. A real API server would take minutes to fill, and would use half of the processors to send events.
  *
- * An event changes the generation of an Echo, so that every operator reconciles it, and its status fits already.
+ * An event changes the generation of an Echo, so that every operator reconciles the Echo. The status already fits the
+ * new generation.
  *
- * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has received all events
- * before, and has reconciled all but those under way. A work queue without order, such as kube-rs's, may still hold some.
+ * After each batch of changes the cluster sends a sentinel: an Echo without a Job. When the operator creates that Job,
+ * it has received all earlier events, and has reconciled all Echos except those in flight. A work queue without order,
+ * such as kube-rs's, may still hold some keys.
  */
 export class ScriptedCluster {
   readonly #server: Server;
@@ -90,7 +95,7 @@ export class ScriptedCluster {
     });
   }
 
-  /** The writes for Echos that needed none. */
+  /** The writes for Echos that needed no write. */
   get needlessWrites(): readonly string[] {
     return this.#needless;
   }

@@ -63,8 +63,8 @@ export interface Handover {
 }
 
 /**
- * Returns the milliseconds from the signal until the server received the next leader's first write: a creation of a Job or a patch of an
- * Echo's status.
+ * Returns the milliseconds from the signal until the server received the next leader's first write: a creation of a Job
+ * or a patch of an Echo's status.
  *
  * @throws TurnError if there is no such write, or if the next leader wrote or led before the signal
  */

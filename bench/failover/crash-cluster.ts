@@ -40,7 +40,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:serviceaccounts:${namespace}'}]
 `;
 
-/** A real cluster of two nodes with the CRDs and the operators' images. It is removed when this process ends, even by SIGKILL. */
+/**
+ * A real cluster of two nodes with the CRDs and the operators' images. It is removed when this process ends, even by
+ * SIGKILL.
+ */
 export class CrashCluster {
   readonly cluster: Cluster;
   /** Has an administrator's rights. */

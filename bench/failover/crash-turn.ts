@@ -13,7 +13,8 @@ import { Stream } from './stream.ts';
 const ledForMs = 10_000;
 
 /**
- * Measures the time from SIGKILL of the leader's process in its pod until the next leader's first write, with a cold and a warm standby.
+ * Measures the time from SIGKILL of the leader's process in its pod until the next leader's first write, with a cold
+ * and a warm standby.
  */
 export async function crashTurn(who: Electing, on: CrashCluster, context: RunContext): Promise<Turn> {
   const kill = (pods: Pods, pod: string) => pods.kill(pod);
@@ -49,7 +50,8 @@ async function crash(
     await stream.goesOn(signal);
     await stream.end(signal);
     const disturbance = await others();
-    // The next leader may be a new container of the same pod. The time of acquisition tells its writes from the old container's.
+    // The next leader may be a new container of the same pod. The time of acquisition distinguishes its writes from the
+    // old container's.
     const next = await pods.leader();
     const requests = await readCandidateRequests(on.cluster.auditLog, namespace);
     const ms = handoverMs(requests, { signalledMs: endedMs, next: next.pod, nextLedFromMs: next.acquiredMs });

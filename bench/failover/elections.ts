@@ -9,12 +9,12 @@ export interface LeaseKey {
   readonly name: string;
 }
 
-/** How to configure an operator's leader election, and the log lines that tell its state. */
+/** How to configure an operator's leader election, and the log lines that show its state. */
 interface Election {
   environment(lease: LeaseKey, standby: Standby): Readonly<Record<string, string>>;
-  /** In the log when it leads. */
+  /** In the log when the operator leads. */
   readonly leads: string;
-  /** In the log when it contends and does not lead. */
+  /** In the log when the operator contends and does not lead. */
   readonly contends: string;
 }
 
@@ -67,7 +67,7 @@ const retryMs = timings.retryPeriodSeconds * 1000;
 const meanPauseMs = retryMs * 1.6;
 
 /**
- * Returns how long to wait before the leader ends. Every moment between two reads of the Lease by client-go's standby is equally likely,
- * because the range is as long as the mean time between them.
+ * Returns how long to wait before the leader ends. Every moment between two reads of the Lease by client-go's standby
+ * is equally likely, because the range is as long as the mean time between them.
  */
 export const randomPauseMs = (random: () => number = Math.random): number => retryMs + random() * meanPauseMs;

@@ -13,7 +13,7 @@ const readyTimeoutMs = 120_000;
 /** The leader of a group of pods. */
 export interface Leader {
   readonly pod: string;
-  /** When it acquired the Lease, in milliseconds since 1970, by its own clock. */
+  /** When the leader acquired the Lease, in milliseconds since 1970, by its own clock. */
   readonly acquiredMs: number;
 }
 

@@ -25,23 +25,23 @@ export class Stream {
   }
 
   /**
-   * Waits until more Echos are served than have been created by now. Where the leader before has ended already, that is
-   * the next one's work.
+   * Waits until more Echos are served than have been created by now. If the previous leader has ended, the next leader
+   * must have served them.
    *
-   * @throws TurnError where that takes too long.
+   * @throws TurnError if that takes too long.
    */
   async goesOn(signal: AbortSignal): Promise<void> {
     await Promise.race([this.#served(this.#stopwatch.createdCount + 1, signal), this.#creating]);
   }
 
-  /** Creates no more, and waits until all are served. @throws TurnError where one is not */
+  /** Stops the creation of Echos, and waits until all are served. @throws TurnError if an Echo is not served in time */
   async end(signal: AbortSignal): Promise<void> {
     this.#ending.abort();
     await this.#creating;
     await this.#served(this.#stopwatch.createdCount, signal);
   }
 
-  /** Creates no more. */
+  /** Stops the creation of Echos. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#creating.catch(() => {});

@@ -26,7 +26,10 @@ const finished: Awaited = {
   echo: ({ status }) => status?.phase === 'Succeeded',
 };
 
-/** Measures a few Echos and then a burst, whose pods run for 3 to 5 s, on a fresh API server with kube-controller-manager and kwok. */
+/**
+ * Measures a few Echos and then a burst, whose pods run for 3 to 5 s, on a fresh API server with
+ * kube-controller-manager and kwok.
+ */
 export async function lifecycleTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const { plan, folder, signal } = context;
   const count = plan.lifecycleBurst;

@@ -7,9 +7,9 @@ export interface Outside extends AsyncDisposable {
   /** Runs `work`, and may measure meanwhile. */
   during(work: () => Promise<void>): Promise<void>;
   /**
-   * Returns its figures. Call this when the operator has stopped.
+   * Returns the figures of the external system. Call this when the operator has stopped.
    *
-   * @throws TurnError if it does not hold exactly one item per object
+   * @throws TurnError if the system does not hold exactly one item per object
    */
   figures(): Promise<Figures>;
 }

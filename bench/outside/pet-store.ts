@@ -5,7 +5,7 @@ import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';
 import type { Outside } from './outside.ts';
 
-/** Starts the project's pet store, which writes each pet to the disk before it answers. */
+/** Starts the project's pet store, which writes each pet to the disk before it responds. */
 export async function startPetStore(count: number, folder: string): Promise<Outside> {
   const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
   return {

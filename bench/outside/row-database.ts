@@ -19,11 +19,11 @@ const insertedPart = 0.1;
 const columns = '(id text PRIMARY KEY, name text, age integer, country text)';
 
 /**
- * Starts a PostgreSQL. While the operator writes its rows, the bench repeatedly runs a COPY of as many rows and single INSERTs, so that all
- * are measured with equally busy processors.
+ * Starts a PostgreSQL. While the operator writes its rows, the bench repeatedly runs a COPY of as many rows and single
+ * INSERTs, so that all are measured with equally busy processors.
  *
- * Measures PostgreSQL's `active_time` of a database: from the arrival of a statement until its reply, with parsing, parameters, plan and
- * commit. Like etcd, it runs without fsync.
+ * Measures PostgreSQL's `active_time` of a database: from the arrival of a statement until its response, with parsing,
+ * parameters, plan and commit. Like etcd, it runs without fsync.
  */
 export async function startRowDatabase(count: number, folder: string): Promise<Outside> {
   // PostgreSQL runs as another user, who cannot enter the folder of the run.

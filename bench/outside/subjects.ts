@@ -25,7 +25,7 @@ import { startRowDatabase } from './row-database.ts';
 /** Sends the operator's writes for one object to the API server, and nothing to the external system. */
 export type BareWrites = (writer: Client) => Promise<void>;
 
-/** A kind whose objects live outside the cluster. */
+/** A kind whose objects have a part in an external system. */
 export interface Subject {
   readonly scenario: 'rows' | 'pets';
   readonly plural: string;

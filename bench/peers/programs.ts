@@ -1,6 +1,6 @@
 /**
- * The peers' programs. The files in each peer's folder pin its dependencies. Programs are built once into the user's cache. kube-rs needs a
- * Rust toolchain (rustup.rs).
+ * The peers' programs. The files in each peer's folder pin its dependencies. Programs are built once into the user's
+ * cache. kube-rs needs a Rust toolchain (rustup.rs).
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -32,7 +32,12 @@ export async function controllerRuntimePeer(signal: AbortSignal): Promise<string
   return path;
 }
 
-/** Builds the kube-rs peer if needed. @returns the path of its program. @throws PeerError if Rust is missing or a build fails */
+/**
+ * Builds the kube-rs peer if needed.
+ *
+ * @returns the path of its program.
+ * @throws PeerError if Rust is missing or a build fails
+ */
 export async function kubeRsPeer(signal: AbortSignal): Promise<string> {
   const source = join(import.meta.dirname, 'kube-rs');
   const cache = cacheFolder();

@@ -1,4 +1,4 @@
-/** Plots as SVG: just those that the benchmark's page has. */
+/** The SVG plots of the benchmark's page. */
 export { barPlot } from './bar-plot.ts';
 export { curvePlot } from './curve-plot.ts';
 export { distributionPlot } from './distribution-plot.ts';

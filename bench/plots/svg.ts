@@ -11,7 +11,7 @@ export function element(
 
 type Anchor = 'start' | 'middle' | 'end';
 
-/** Words at a place; y is their baseline. */
+/** A text at a position; y is its baseline. */
 export const text = (
   x: number,
   y: number,
@@ -20,7 +20,7 @@ export const text = (
   more: Readonly<Record<string, string>> = {},
 ): string => element('text', { x, y, 'text-anchor': anchor, ...more }, [escaped(words)]);
 
-/** A whole picture, on white whatever the page's colour: its words are dark. */
+/** A whole picture. Its background is white whatever the page's color, because its text is dark. */
 export function picture(width: number, height: number, title: string, children: readonly string[]): string {
   const attributes = {
     xmlns: 'http://www.w3.org/2000/svg',
@@ -40,7 +40,10 @@ export function picture(width: number, height: number, title: string, children: 
   return `${element('svg', attributes, ['\n', ...[...head, ...children].map((child) => `${child}\n`)])}\n`;
 }
 
-/** The same operator has the same colour everywhere. They differ also for those who see no red or green: Okabe and Ito. */
+/**
+ * The color of each operator, which is the same in all plots. Color-blind readers can distinguish them: the palette of
+ * Okabe and Ito.
+ */
 export const colours: Readonly<Record<string, string>> = {
   echoperator: '#0072b2',
   'controller-runtime': '#e69f00',

@@ -84,7 +84,7 @@ describe('a round', () => {
     const more = { ...alike, '50/s': 'create jobs 1.002' };
     const turns = { echoperator: turn({}, { requests: alike }), 'kube-rs': turn({}, { requests: more }) };
     expect(differenceOf(turns)).toEqual({
-      reason: 'requests an Echo differ (50/s): echoperator create jobs 1; kube-rs create jobs 1.002',
+      reason: 'requests per Echo differ (50/s): echoperator create jobs 1; kube-rs create jobs 1.002',
     });
   });
 

@@ -9,7 +9,10 @@ export interface KindWithFinalizer {
   readonly finalizer: string;
 }
 
-/** Objects exist, or may exist, that could not be deleted without the operator. The message lists them and says what to do. */
+/**
+ * Some objects need the operator for their deletion, or may need it. The message lists these objects and says what to
+ * do.
+ */
 export class StillNeededError extends Error {
   override readonly name = 'StillNeededError';
 }
@@ -23,17 +26,20 @@ export interface UninstallCheck {
   readonly namespaces: readonly string[] | undefined;
   /** The release that Helm would uninstall. Absent: unknown. */
   readonly release: { readonly name: string; readonly namespace: string } | undefined;
-  /** The reason of `Ready` of an object whose controller is disabled. The message quotes what such a condition says. */
+  /**
+   * The reason of `Ready` of an object whose controller is disabled. The error's message quotes the message of such a
+   * condition.
+   */
   readonly disabledReason: string;
   readonly signal: AbortSignal;
 }
 
 /**
- * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not serve
- * has no objects.
+ * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not
+ * serve has no objects.
  *
- * @throws StillNeededError if such an object exists, or if a namespace of `namespaces` may not be listed; ApiError and NoResponseError as
- *   every request.
+ * @throws StillNeededError if such an object exists, or if a namespace of `namespaces` may not be listed; ApiError and
+ *   NoResponseError, like every request.
  */
 export async function checkUninstall(
   client: Client,
@@ -60,7 +66,8 @@ export async function checkUninstall(
     ...(found.length > 0 ? linesOf(found, uninstall) : []),
     ...[...forbidden].map(
       (namespace) =>
-        `may not list the objects in the namespace "${namespace}". If it was deleted, so were its objects and the operator's Role.`,
+        `may not list the objects in the namespace "${namespace}". ` +
+        "If it was deleted, so were its objects and the operator's Role.",
     ),
     ...(forbidden.size > 0
       ? [`If nothing else is listed here, go on without this check: ${uninstall} --no-hooks`]

@@ -29,10 +29,10 @@ export function definitionOf(
 }
 
 /**
- * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve the
- * objects a moment later.) Existing objects do not change. A definition that a newer version of the operator has applied stays: an older
- * one would remove fields of stored objects that releases of the newer version use. Needs get, create and patch on these
- * CustomResourceDefinitions.
+ * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve
+ * the objects a moment later.) Existing objects do not change. Keeps a definition that a newer version of the operator
+ * has applied. An older definition would remove fields of stored objects that releases of the newer version use. Needs
+ * get, create and patch on these CustomResourceDefinitions.
  *
  * @param options.version this operator's version; {@link unreleased} replaces every definition
  * @throws ApiError if the API server refuses one; an Error with the definition's state if the signal ends the wait.
@@ -50,11 +50,11 @@ export async function applyCustomResourceDefinitions(
       log.warn({ crd: name, installed }, 'a newer version of the operator has applied this definition: it stays');
       continue;
     }
-    // A definition that was stored as v1beta1, such as the original's of BookStore, keeps this field otherwise: then the API server
-    // accepts and stores fields that the schema lacks, also misspelt ones. Not in the files: the API server never returns `false`, so
-    // GitOps would see a difference.
+    // Resets a definition that was stored as v1beta1, such as the original BookStore's. With `true` the API server
+    // accepts and stores fields that the schema lacks, also misspelt ones. The generated files lack this field, because
+    // the API server never returns `false`, so GitOps would see a difference.
     const spec = { ...manifest.spec, preserveUnknownFields: false };
-    // Force: helm, kubectl or an older release may own fields of the definition, which is ours.
+    // Force, because helm, kubectl or an older release may own fields of our definition.
     await client.apply(CustomResourceDefinition, { ...manifest, spec }, { force: true, signal });
     log.info({ crd: name }, 'applied');
   }
@@ -75,7 +75,7 @@ async function installedVersion(client: Client, name: string, signal: AbortSigna
   }
 }
 
-/** Compares semantic versions. A text that is none is older than every version. */
+/** Compares semantic versions. A text that is no version is older than every version. */
 function isNewer(version: string, than: string): boolean {
   const [, release, prerelease] = /^(\d+\.\d+\.\d+)(?:-([^+]+))?/.exec(version) ?? [];
   const [, otherRelease = '', otherPrerelease] = /^(\d+\.\d+\.\d+)(?:-([^+]+))?/.exec(than) ?? [];
@@ -89,11 +89,11 @@ function isNewer(version: string, than: string): boolean {
 const compareNumbersIn = (one: string, other: string): number => one.localeCompare(other, 'en', { numeric: true });
 
 /**
- * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are gone. Needs get
- * and delete on them.
+ * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are
+ * gone. Needs get and delete on them.
  *
- * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the wait. An object may
- *   have a finalizer that nobody removes.
+ * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the
+ *   wait. An object may have a finalizer that nobody removes.
  */
 export async function deleteCustomResourceDefinitions(
   client: Client,

@@ -9,7 +9,7 @@ import {
   story,
 } from '@echoperator/runtime/process';
 
-/** There is no explanation. The message says why. */
+/** Thrown when `explain` has nothing to report. The message says why. */
 export class ExplainError extends Error {
   override readonly name = 'ExplainError';
 }
@@ -19,17 +19,17 @@ export class ExplainUsageError extends Error {
   override readonly name = 'ExplainUsageError';
 }
 
-/** How often `--follow` asks again. */
+/** The pause between two queries of `--follow`. */
 const followEveryMs = 1000;
 
 /**
- * Asks the operator in this container why an object is as it is, or what the operator did and has not ended.
+ * Asks the operator in this container for the history of an object, or for the recent and current reconciles.
  *
  * @param args `echo/hello -n default --json`, or `--since 300`, which without `-n` means all namespaces.
  * @param folder where the operator serves explanations.
  * @param options.color escape sequences for a terminal. Default false.
- * @returns the texts to print; with `--follow` one after each change, without an end.
- * @throws ExplainUsageError; ExplainError if no operator answers or it reconciles no such kind.
+ * @returns the texts to print: one, or with `--follow` one after each change, endlessly.
+ * @throws ExplainUsageError; ExplainError if no operator responds, or if the operator does not reconcile the kind.
  */
 export async function* explainCommand(
   args: readonly string[],
@@ -40,19 +40,19 @@ export async function* explainCommand(
   if (folder === undefined) throw new ExplainError('EXPLAIN_DIR is not set: this operator records nothing');
   let printed = '';
   do {
-    const answer = (await askForExplanation(folder, query).catch((cause: unknown) => {
+    const response = (await askForExplanation(folder, query).catch((cause: unknown) => {
       throw new ExplainError(`no operator answers in ${folder}: ${String(cause)}`, { cause });
     })) as ExplainAnswer;
-    if (!json && answer.problem !== undefined) throw new ExplainError(answer.problem);
-    const state = stateOf(answer);
+    if (!json && response.problem !== undefined) throw new ExplainError(response.problem);
+    const state = stateOf(response);
     if (state !== printed)
-      yield `${json ? printableLines(JSON.stringify(answer, undefined, 2)) : story(answer, { color })}\n`;
+      yield `${json ? printableLines(JSON.stringify(response, undefined, 2)) : story(response, { color })}\n`;
     printed = state;
     if (follow) await delay(followEveryMs);
   } while (follow);
 }
 
-/** What `--follow` prints again for: all but the time of the answer, and for how long something waits. */
+/** A change of this text makes `--follow` print again. It lacks the time of the response and the durations of waits. */
 function stateOf({ explanation, activity, ...others }: ExplainAnswer): string {
   const withoutAt = [explanation, activity].map((part) => part && { ...part, at: '' });
   return JSON.stringify([...withoutAt, others], (name, value) =>
@@ -100,7 +100,8 @@ function parsed(args: readonly string[]) {
       },
     });
   } catch (cause) {
-    // `parseArgs` throws TypeErrors. Their second sentence is about arguments that begin with "-": no object has such a name.
+    // `parseArgs` throws TypeErrors. Their second sentence is about arguments that begin with "-", which no name of an
+    // object does.
     const [problem] = (cause as TypeError).message.split('. ');
     throw new ExplainUsageError(`explain: ${problem}`, { cause });
   }

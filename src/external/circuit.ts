@@ -1,6 +1,6 @@
 import type { Logger } from '@echoperator/runtime';
 
-/** A system outside of the cluster cannot be used: the request failed, or was not sent. */
+/** An external system cannot be used: the request failed, or was not sent. */
 export class OutsideDownError extends Error {
   override readonly name = 'OutsideDownError';
   /** A CamelCase reason for a condition. */
@@ -12,7 +12,10 @@ export class OutsideDownError extends Error {
   /** After how many milliseconds to call again. The jitter differs for each caller. */
   readonly retryAfterMs: number;
 
-  /** @param details.cause the first error with that reason, the same for all callers, so that a status does not change with each call. */
+  /**
+   * @param details.cause the first error with that reason. All callers get the same error, so that a status does not
+   *   change with each call.
+   */
   constructor(
     system: string,
     details: {
@@ -47,13 +50,13 @@ export interface CircuitOptions {
   /** The CamelCase reason for a condition if the error means that the system cannot be used. Otherwise undefined. */
   readonly reasonOf: (error: unknown) => string | undefined;
   /**
-   * Whether an error without a reason is an answer of the system, which refused one request: such an answer ends an outage. Any
-   * other error, for example of the API server or of a gate, says nothing about the system.
+   * Whether an error without a reason is a response of the system, which refused one request. A response ends an
+   * outage. Any other error, for example of the API server or of a gate, says nothing about the system.
    */
   readonly isAnswer: (error: unknown) => boolean;
   /** Absent: the circuit logs nothing. */
   readonly log?: Logger;
-  /** The pause before the first probe, in milliseconds; it doubles with each that fails. Default 500. */
+  /** The pause before the first probe, in milliseconds. It doubles with each failed probe. Default 500. */
   readonly probeAfterMs?: number;
   /** The longest pause between two probes, in milliseconds. Default 5,000. */
   readonly maxProbeAfterMs?: number;
@@ -79,11 +82,11 @@ interface Outage {
 const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new Date() };
 
 /**
- * A circuit breaker for a system outside of the cluster. When a call finds the system down, the circuit opens: further calls fail
- * at once, without a request. After a pause one call is sent as a probe. The first answer closes the circuit again.
+ * A circuit breaker for an external system. When a call finds the system down, the circuit opens: further calls fail at
+ * once, without a request. After a pause one call is sent as a probe. The first response closes the circuit again.
  *
- * A refused caller calls again after {@link retryAfterMs}. So all callers have called again within two pauses after the system is
- * back: ten seconds by default.
+ * A refused caller calls again after {@link retryAfterMs}. So all callers have called again within two pauses after the
+ * system is back: ten seconds by default.
  *
  * @example
  * const circuit = new Circuit({
@@ -107,8 +110,8 @@ export class Circuit {
   readonly #probeAfterMs: number;
   readonly #maxProbeAfterMs: number;
   #outage: Outage | undefined;
-  /** When the system last answered, by the clock's `elapsedMs`. */
-  #answeredAtMs = Number.NEGATIVE_INFINITY;
+  /** When the system last responded, by the clock's `elapsedMs`. */
+  #respondedAtMs = Number.NEGATIVE_INFINITY;
 
   /** @throws RangeError for invalid pauses. */
   constructor(options: CircuitOptions) {
@@ -123,13 +126,14 @@ export class Circuit {
     this.#maxProbeAfterMs = maxProbeAfterMs;
   }
 
-  /** Whether the system is down as far as is known. Then the next call is a probe or fails at once. */
+  /** Whether the last calls found the system down. Then the next call is a probe or fails at once. */
   get isOpen(): boolean {
     return this.#outage !== undefined;
   }
 
   /**
-   * After how many milliseconds a refused caller should call again: when the next probe is due, plus up to one pause of jitter.
+   * After how many milliseconds a refused caller should call again: when the next probe is due, plus up to one pause of
+   * jitter.
    */
   get retryAfterMs(): number {
     const { probeAtMs = 0, pauseMs = this.#probeAfterMs } = this.#outage ?? {};
@@ -139,10 +143,11 @@ export class Circuit {
   /**
    * Runs the work if the circuit is closed or a probe is due.
    *
-   * @param work receives `signal`. It needs a time-out of its own.
-   * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is rethrown.
-   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any error of the
-   *   work.
+   * @param work receives `signal`. It needs its own timeout.
+   * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is
+   *   rethrown.
+   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any
+   *   error of the work.
    */
   async call<T>(
     work: (signal: AbortSignal) => Promise<T>,
@@ -153,14 +158,14 @@ export class Circuit {
     const startedAtMs = this.#clock.elapsedMs();
     try {
       const result = await work(signal);
-      this.#answered();
+      this.#responded();
       return result;
     } catch (error) {
       if (signal.aborted) throw error;
       const { reasonOf, isAnswer } = this.#options;
       const reason = reasonOf(error);
       if (reason !== undefined) throw this.#failed(reason, error, { startedAtMs, isProbe: probed !== undefined });
-      if (isAnswer(error)) this.#answered();
+      if (isAnswer(error)) this.#responded();
       throw error;
     } finally {
       if (probed !== undefined) probed.probing = false;
@@ -176,8 +181,8 @@ export class Circuit {
     return outage;
   }
 
-  #answered(): void {
-    this.#answeredAtMs = this.#clock.elapsedMs();
+  #responded(): void {
+    this.#respondedAtMs = this.#clock.elapsedMs();
     if (this.#outage === undefined) return;
     const { system, log, onChange } = this.#options;
     log?.info({ system, since: this.#outage.since.toISOString() }, 'the external system can be used again');
@@ -193,8 +198,8 @@ export class Circuit {
     const outage = this.#outage;
     const now = this.#clock.now();
     if (outage === undefined) {
-      // A call that began before the last answer says nothing about the current state.
-      const isStale = startedAtMs < this.#answeredAtMs;
+      // A call that began before the last response says nothing about the current state.
+      const isStale = startedAtMs < this.#respondedAtMs;
       return isStale
         ? this.#error({ since: now, failedAt: now, reason, cause })
         : this.#error(this.#open(reason, cause, now));

@@ -1,6 +1,6 @@
 /**
- * A signal that is aborted when the first of several signals is. Dispose of it to detach it from the others. Node keeps a signal of
- * AbortSignal.any as long as one of the others lives if anything has left a listener on it.
+ * A signal that is aborted when the first of several signals is aborted. Dispose of it to detach it from the others. A
+ * signal of AbortSignal.any cannot be detached: if it has a listener, Node keeps it as long as one of the others lives.
  */
 export class LinkedSignal implements Disposable {
   readonly #controller = new AbortController();
@@ -27,7 +27,8 @@ export class LinkedSignal implements Disposable {
 }
 
 /**
- * Waits for a result until the signal is aborted. Does not stop the work behind the result, because others may wait for it too.
+ * Waits for a result until the signal is aborted. Does not stop the work behind the result, because others may wait for
+ * it too.
  *
  * @throws the rejection of the result; the reason of the signal.
  */

@@ -2,15 +2,15 @@ import { Gauge, type Registry } from 'prom-client';
 
 const name = 'echoperator_outside_up';
 
-/** The state of a system, read at each scrape. */
+/** The state of an external system, read at each scrape. */
 export interface OutsideState {
-  /** Its circuit is open. */
+  /** Whether the circuit of the system is open. */
   readonly isDown: () => boolean;
-  /** An object waits for it. Called only while it is down. */
+  /** Whether an object waits for the system. Called only while the system is down. */
   readonly isAwaited: () => boolean;
 }
 
-/** Of each system, whether it can be used. */
+/** Shows for each external system whether it can be used. */
 class OutsideUp extends Gauge<'system'> {
   readonly #states = new Map<string, OutsideState>();
 
@@ -32,8 +32,8 @@ class OutsideUp extends Gauge<'system'> {
 }
 
 /**
- * Adds a system to the metric that shows whether it can be used. A circuit closes only when a call succeeds, and without an object that
- * waits nobody calls: then the system does not count as down.
+ * Adds an external system to the metric that shows whether it can be used. A circuit closes only when a call succeeds.
+ * Without waiting objects nothing probes, so the metric then reports that the system is up.
  */
 export function outsideUp(registry: Registry, system: string, state: OutsideState): void {
   const known = registry.getSingleMetric(name);

@@ -1,4 +1,7 @@
-/** Addresses of pods and Services are visible only in the cluster's network namespaces, so all clusters use the same ones. */
+/**
+ * Addresses of pods and Services are visible only in the cluster's network namespaces, so all clusters use the same
+ * ones.
+ */
 export const podNetwork = '10.244.0.0/16';
 export const serviceNetwork = '10.96.0.0/16';
 export const apiServerServiceIp = '10.96.0.1';

@@ -38,7 +38,7 @@ export class AuditLog {
   readonly #file: string;
   readonly #byNamespace = new Map<string, AuditEvent[]>();
   #offset: number;
-  /** The offset is within a line, of which nothing is read. */
+  /** Whether the offset is within a line. The rest of that line is skipped. */
   #isWithinLine: boolean;
   #reading: Promise<void> = Promise.resolve();
 

@@ -5,8 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ClusterError } from './errors.ts';
 
 /**
- * The machine's cgroup hierarchies: one for each controller under v1, a single one under v2. Every process of a cluster and its
- * children are in one of the cluster's groups. Therefore a group lists the processes to kill even if their parents are gone.
+ * The machine's cgroup hierarchies: one for each controller under v1, a single one under v2. Every process of a cluster
+ * and its children are in one of the cluster's groups. Therefore a group lists the processes to kill even if their
+ * parents are gone.
  */
 export interface Cgroups {
   readonly version: 1 | 2;

@@ -40,8 +40,8 @@ const nodesTimeoutMs = 120_000;
 
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
- * on each node containerd, kubelet, kube-proxy and a volume driver. It has its own network, mount and process namespaces and no
- * route to the outside. The host sees one network link and the cluster's cgroups.
+ * on each node containerd, kubelet, kube-proxy and a volume driver. It has its own network, mount and process
+ * namespaces, and no route to other networks. The host sees one network link and the cluster's cgroups.
  */
 export class Cluster {
   readonly name: string;
@@ -68,11 +68,11 @@ export class Cluster {
   }
 
   /**
-   * Brings the cluster up and returns when every node is ready. Keeps a running cluster with the same nodes and flags, and replaces
-   * any other cluster of that name. Removes the cluster, except for its logs, if it fails.
+   * Brings the cluster up and returns when every node is ready. Keeps a running cluster with the same nodes and flags,
+   * and replaces any other cluster of that name. Removes the cluster, except for its logs, if it fails.
    *
-   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError if the cluster does not become
-   *   ready; the signal's reason.
+   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError if the cluster does not
+   *   become ready; the signal's reason.
    */
   static async up({ name = 'demo', nodes = 2, flags = {}, signal }: UpOptions = {}): Promise<Cluster> {
     const layout = layoutOf(name);
@@ -128,7 +128,12 @@ export class Cluster {
     return Cluster.down(this.name);
   }
 
-  /** Runs kubectl as the cluster's administrator. @returns its output. @throws ExecaError with kubectl's error output */
+  /**
+   * Runs kubectl as the cluster's administrator.
+   *
+   * @returns its output.
+   * @throws ExecaError with kubectl's error output
+   */
   kubectl(args: readonly string[], input?: string): Promise<string> {
     return kubectl(this.#layout, this.#programs, args, input);
   }
@@ -158,7 +163,7 @@ export class Cluster {
     await killNode(this.#layout, this.#checkNode(name), this.#cgroups);
   }
 
-  /** Starts a killed node, and does nothing if it runs. Returns when containerd answers. */
+  /** Starts a killed node, and does nothing if the node runs. Returns when containerd responds. */
   async startNode(name: string, signal?: AbortSignal): Promise<void> {
     const node = nodeLayout(this.#layout, this.#checkNode(name));
     if ((await processesIn(this.#cgroups, node.systemCgroup)).length > 0) return;
@@ -182,7 +187,8 @@ export class Cluster {
   }
 
   /**
-   * Starts a stopped program of the control plane, and does nothing if it runs. Does not wait until the program is ready.
+   * Starts a stopped program of the control plane, and does nothing if it runs. Does not wait until the program is
+   * ready.
    *
    * @param flags additional arguments for this run, after those that the cluster was brought up with
    */
@@ -196,8 +202,8 @@ export class Cluster {
   }
 
   /**
-   * The host's process ids of a pod's container, for signals that do not come from the kubelet. Empty if no node runs the
-   * container.
+   * The host's process ids of a pod's container, for signals that do not come from the kubelet. Empty if no node runs
+   * the container.
    *
    * @param id the container ID in the pod's status: `containerd://…`
    */

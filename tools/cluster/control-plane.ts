@@ -12,8 +12,8 @@ import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
 
 /**
- * Resolves the names of Services and pods. Every other name is NXDOMAIN, in a server block of its own because CoreDNS calls its
- * template plugin before kubernetes.
+ * Resolves the names of Services and pods. Every other name is NXDOMAIN. That rule has its own server block, because
+ * CoreDNS calls the template plugin before the kubernetes plugin.
  */
 const corefile = (kubeconfig: string, address: string): string => `cluster.local in-addr.arpa ip6.arpa {
     bind ${address}
@@ -70,14 +70,14 @@ function commands(
       '--authorization-mode=Node,RBAC',
       '--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement',
       '--allow-privileged',
-      // Calls a webhook at its pods, because no kube-proxy runs here to route the Service's address.
+      // Calls a webhook at the addresses of its pods, because no kube-proxy runs here to route the Service's address.
       '--enable-aggregator-routing',
       `--kubelet-client-certificate=${kubeletCertificate}`,
       `--kubelet-client-key=${kubeletKey}`,
       `--kubelet-certificate-authority=${pki}/ca.crt`,
       '--kubelet-preferred-address-types=InternalIP',
       `--audit-log-path=${layout.auditLog}`,
-      // The default rotates the file at 100 MB.
+      // Disables the rotation. By default the API server rotates the file at 100 MB.
       '--audit-log-maxsize=10000',
       `--audit-policy-file=${join(folder, 'audit-policy.yaml')}`,
     ],
@@ -159,7 +159,7 @@ export async function waitUntilApiServerReady(
   await pollUntilSolved(findProblem, { timeoutMs: readyTimeoutMs, signal });
 }
 
-/** Tells whether the API server answers and its caches have synced. */
+/** Returns whether the API server responds and its caches have synced. */
 export async function isApiServerReady(layout: Layout, programs: Pick<Programs, 'kubectl'>): Promise<boolean> {
   return kubectl(layout, programs, ['get', '--raw=/readyz', '--request-timeout=5s']).then(
     (answer) => answer === 'ok',

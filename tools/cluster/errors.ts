@@ -14,7 +14,8 @@ export class UnsupportedMachineError extends Error {
 
   constructor(found: string) {
     super(
-      `the cluster requires root on Linux, but this is ${found}. Instead, set KUBECONFIG and install the chart on another cluster, for example one made by kind (https://kind.sigs.k8s.io).`,
+      `the cluster requires root on Linux, but this is ${found}. Instead, set KUBECONFIG and install the chart on ` +
+        'another cluster, for example one made by kind (https://kind.sigs.k8s.io).',
     );
   }
 }

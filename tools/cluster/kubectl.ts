@@ -4,8 +4,8 @@ import type { Layout } from './layout.ts';
 import type { Programs } from './programs.ts';
 
 /**
- * Runs kubectl as the cluster's administrator and returns its output. Keeps its cache in the cluster's folder and uses no proxy,
- * because only this machine can reach the cluster's addresses.
+ * Runs kubectl as the cluster's administrator and returns its output. Keeps its cache in the cluster's folder and uses
+ * no proxy, because only this machine can reach the cluster's addresses.
  *
  * @throws ExecaError with kubectl's error output
  */

@@ -14,8 +14,8 @@ const maxSocketPath = 107;
 export interface Layout {
   readonly name: string;
   /**
-   * Six hex digits of a hash, part of the names of links and cgroups, which must be short and unique on the machine. The hash
-   * is of the folder, because another user's cache may contain a cluster with the same name.
+   * Six hex digits of a hash, part of the names of links and cgroups, which must be short and unique on the machine.
+   * The hash is of the folder, because another user's cache may contain a cluster with the same name.
    */
   readonly id: string;
   /** The folder that contains everything that the cluster writes on the host's disk. */
@@ -46,14 +46,17 @@ export interface NodeLayout {
   /** The node's /var/log. */
   readonly varLog: string;
   /**
-   * The files of the node's volumes. The node sees them under the same path as the host, so the path of a loop device's file
-   * identifies the node.
+   * The files of the node's volumes. The node sees them under the same path as the host, so the path of a loop device's
+   * file identifies the node.
    */
   readonly volumes: string;
   readonly namespace: string;
   /** The cgroup of the node's pods. */
   readonly cgroup: string;
-  /** The cgroup of the node's own processes. It is separate because under cgroup v2 a group with children has no processes. */
+  /**
+   * The cgroup of the node's own processes. It is separate because under cgroup v2 a group with children has no
+   * processes.
+   */
   readonly systemCgroup: string;
   /** containerd's socket, as a path on the host. */
   readonly containerdSocket: string;
@@ -66,7 +69,8 @@ export const clustersFolder = (): string => join(cacheFolder(), 'clusters');
 export function layoutOf(name: string): Layout {
   if (!/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/.test(name)) {
     throw new UsageError(
-      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-" that start with a letter and do not end with "-"`,
+      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-" ` +
+        'that start with a letter and do not end with "-"',
     );
   }
   const folder = join(clustersFolder(), name);
@@ -108,7 +112,8 @@ export function nodeLayout(layout: Layout, name: string): NodeLayout {
   const containerdSocket = join(run, 'containerd/containerd.sock');
   if (containerdSocket.length > maxSocketPath) {
     throw new UsageError(
-      `${containerdSocket} is longer than ${maxSocketPath} characters, the limit for a socket: set XDG_CACHE_HOME to a shorter path`,
+      `${containerdSocket} is longer than ${maxSocketPath} characters, the limit for a socket: ` +
+        'set XDG_CACHE_HOME to a shorter path',
     );
   }
   return {

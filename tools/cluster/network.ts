@@ -27,8 +27,8 @@ async function freeNetwork(layout: Layout): Promise<number> {
 }
 
 /**
- * Creates a network namespace for the control plane and one for each node, connected by a bridge in the first. The host has one link
- * to that bridge. There is no default route, so the cluster cannot reach other networks.
+ * Creates a network namespace for the control plane and one for each node, connected by a bridge in the first. The host
+ * has one link to that bridge. There is no default route, so the cluster cannot reach other networks.
  *
  * @returns the number of the cluster's network, see ClusterState
  */
@@ -68,7 +68,8 @@ async function makeNetworkOf(layout: Layout, nodes: number, network: number): Pr
     await ipIn(hub, `route add ${addresses.pods(index)} via ${addresses.node(index)}`);
     await ipIn(namespace, `address add ${addresses.node(index)}/24 dev eth0`);
     await ipIn(namespace, 'link set eth0 up');
-    // kube-proxy rewrites these addresses before routing, but the kernel rejects addresses without a route even earlier.
+    // kube-proxy rewrites these addresses before routing, but the kernel rejects addresses without a route even
+    // earlier.
     await ipIn(namespace, `route add ${serviceNetwork} dev eth0`);
     for (const other of nodeNames(nodes).keys()) {
       if (other !== index) await ipIn(namespace, `route add ${addresses.pods(other)} via ${addresses.node(other)}`);
@@ -94,7 +95,9 @@ export async function removeNetwork(layout: Layout): Promise<void> {
   });
 }
 
-/** Creates a namespace that exists while it is mounted on its file. `ip netns` would leave a mount in /run/netns behind. */
+/**
+ * Creates a namespace that exists while it is mounted on its file. `ip netns` would leave a mount in /run/netns behind.
+ */
 async function makeNamespace(path: string): Promise<void> {
   await writeFile(path, '');
   await execa('unshare', [`--net=${path}`, 'true']);

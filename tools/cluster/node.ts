@@ -13,8 +13,8 @@ import type { ClusterState } from './state.ts';
 import { waitUntilVolumesDetached } from './volumes.ts';
 
 /**
- * The values that the kubelet would write to these sysctls. The host's kernel does not separate them by namespace, so the node sees
- * files with these values instead.
+ * The values that the kubelet would write to these sysctls. The host's kernel does not separate them by namespace, so
+ * the node sees files with these values instead.
  */
 const kubeletSysctls = {
   'vm/overcommit_memory': 1,
@@ -29,8 +29,8 @@ const kubeletSysctls = {
 const cniPlugins = '/usr/lib/cni';
 
 /**
- * Starts containerd, kubelet, kube-proxy and the volume driver in the node's network, mount and process namespaces. Returns when
- * containerd answers.
+ * Starts containerd, kubelet, kube-proxy and the volume driver in the node's network, mount and process namespaces.
+ * Returns when containerd responds.
  */
 export async function startNode(
   layout: Layout,
@@ -52,7 +52,8 @@ export async function startNode(
     cgroup: node.systemCgroup,
     namespace: node.namespace,
     logFile: join(layout.logs, `${name}.log`),
-    // When unshare dies, --kill-child kills the first process of the PID namespace, and with it all of the node's processes.
+    // When unshare dies, --kill-child kills the first process of the PID namespace, and with it all of the node's
+    // processes.
     command: [
       ...(['unshare', '--uts', '--mount', '--propagation=private', '--mount-proc'] as const),
       ...['--pid', '--fork', '--kill-child', 'bash', join(node.folder, 'start.sh')],
@@ -160,10 +161,10 @@ const podNetworkConfig = (subnet: string): object => ({
   name: 'pods',
   plugins: [
     {
-      // The node routes every packet, so that kube-proxy's rules apply. On a bridge, replies between pods of one node would
-      // bypass the rules unless the host has loaded br_netfilter.
+      // The node routes every packet, so that kube-proxy's rules apply. On a bridge, replies between pods of one node
+      // would bypass the rules unless the host has loaded br_netfilter.
       type: 'ptp',
-      // Below /run, because a killed node has no pods and all addresses are free when it starts.
+      // The folder is below /run, because a killed node has no pods, so all addresses are free when it starts.
       ipam: { type: 'host-local', dataDir: '/run/cni', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] },
     },
     { type: 'portmap', capabilities: { portMappings: true } },
@@ -236,7 +237,7 @@ export PATH='${dirname(programs.containerd)}':$PATH
 '${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
 '${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
-# Restart these like systemd does. The kubelet exits while containerd restores its old containers and does not answer yet.
+# Restart these like systemd does. The kubelet exits while containerd restores old containers and does not respond yet.
 until '${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
   --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet; do sleep 0.2; done ${log('kubelet')}
 until '${programs['volume-driver']}' ${kubeconfig('volume-driver')} --node-name=${node.name} --root='${node.volumes}'; do

@@ -1,6 +1,6 @@
 import { type BinaryName, ensureBinaries } from '../programs/index.ts';
 
-/** What a cluster runs, and kubectl, in build order. */
+/** The programs of a cluster, and kubectl, in build order. */
 export const clusterPrograms = [
   'etcd',
   'kube-apiserver',

@@ -5,7 +5,9 @@ import type { Layout } from './layout.ts';
 /** The options of a cluster, saved in a file so that other commands find the cluster. */
 export interface ClusterState {
   readonly nodes: number;
-  /** N in 10.213.N.0/24, the network of the control plane and the nodes. The host sees no other network of the cluster. */
+  /**
+   * N in 10.213.N.0/24, the network of the control plane and the nodes. The host sees no other network of the cluster.
+   */
   readonly network: number;
   readonly flags: ControlPlaneFlags;
 }

@@ -22,8 +22,8 @@ export async function attachedFiles(): Promise<readonly string[]> {
 const detachedTimeoutMs = 90_000;
 
 /**
- * Waits until no volume below a folder is mounted. After a node's last process has exited, the kernel first writes its data to the
- * disk, then unmounts the node's volumes and detaches their loop devices.
+ * Waits until no volume below a folder is mounted. After a node's last process has exited, the kernel first writes its
+ * data to the disk, then unmounts the node's volumes and detaches their loop devices.
  *
  * @throws ClusterError if a volume is still mounted after 90 seconds
  */

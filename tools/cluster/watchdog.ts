@@ -11,8 +11,8 @@ export interface Watchdog {
 }
 
 /**
- * Starts a process that removes the cluster when this process ends without {@link Watchdog.release}, even if it is killed. The
- * process reads from a pipe that the kernel closes when this process ends.
+ * Starts a process that removes the cluster when this process ends without {@link Watchdog.release}, even if it is
+ * killed. The process reads from a pipe that the kernel closes when this process ends.
  */
 export async function removeClusterOnExit(clusterName: string): Promise<Watchdog> {
   const script = 'read -r line || exec "$0" "$1" down --name "$2"';

@@ -32,11 +32,11 @@ export type Demo = {
 };
 
 /**
- * Brings up a cluster, installs the operator and runs an Echo. Every step can be repeated, so a run after an interruption continues
- * with what exists.
+ * Brings up a cluster, installs the operator and runs an Echo. Every step can be repeated, so a run after an
+ * interruption continues with what exists.
  *
- * @throws UnsupportedMachineError if this machine cannot run a cluster; DemoError if the operator does not become ready or the pod
- *   does not print the message of examples/echo.yaml; the errors of the builds
+ * @throws UnsupportedMachineError if this machine cannot run a cluster; DemoError if the operator does not become ready
+ *   or the pod does not print the message of examples/echo.yaml; the errors of the builds
  */
 export async function runDemo(runStep: RunStep, signal: AbortSignal): Promise<Demo> {
   requireRootOnLinux();

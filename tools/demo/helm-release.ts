@@ -1,8 +1,8 @@
 import { type Commands, run } from './commands.ts';
 
 /**
- * Returns the Helm command that installs the release now. Uninstalls a release whose last operation was interrupted, because Helm
- * refuses to upgrade it; the CustomResourceDefinitions and the Echos stay.
+ * Returns the Helm command that installs the release now. Uninstalls a release whose last operation was interrupted,
+ * because Helm refuses to upgrade it; the CustomResourceDefinitions and the Echos stay.
  */
 export async function prepareInstallation(
   commands: Commands,

@@ -4,8 +4,8 @@
  *     node tools/demo/main.ts [up]     runs the demo and keeps its cluster; with DEMO_KEEP=0 removes it at the end
  *     node tools/demo/main.ts down     removes the cluster
  *
- * Ignores KUBECONFIG: the demo changes only its own cluster. Exits with 0 if the pod printed the message, 1 if a step failed, 2 for
- * an unknown command, 128 + n after signal n.
+ * Ignores KUBECONFIG: the demo changes only its own cluster. Exits with 0 if the pod printed the message, 1 if a step
+ * failed, 2 for an unknown command, 128 + n after signal n.
  */
 import { ExecaError } from 'execa';
 import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
@@ -31,7 +31,7 @@ function explain(error: unknown): string {
   if (error instanceof UnsupportedMachineError) {
     return `${error.message}\nThe demo changes only its own cluster. To install the chart on yours, follow README.md.`;
   }
-  // The program's own error output is clearer than its full command line.
+  // The error output of the program is clearer than its full command line.
   if (error instanceof DemoError) return `${error.message}\n\n${explain(error.cause)}`;
   if (error instanceof ExecaError) return `${error.shortMessage}\n${error.stderr}`;
   if (error instanceof Error) return error.message;

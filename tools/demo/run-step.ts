@@ -1,6 +1,11 @@
 import { type Display, type Report, runSteps } from '../progress.ts';
 
-/** Runs an action and shows its title, its progress and its duration. @returns the action's result. @throws the action's error */
+/**
+ * Runs an action and shows its title, its progress and its duration.
+ *
+ * @returns the action's result.
+ * @throws the action's error
+ */
 export type RunStep = <T>(title: string, action: (report: Report) => Promise<T>) => Promise<T>;
 
 export function stepRunner(display: Display): RunStep {

@@ -1,4 +1,7 @@
-/** The objects whose defaults generate-built-in-defaults.ts records: each struct at least once without its optional fields. */
+/**
+ * The objects whose defaults generate-built-in-defaults.ts records: each struct at least once without its optional
+ * fields.
+ */
 import type { Kind, KubeObject } from '@echoperator/runtime';
 import {
   ConfigMap,
@@ -21,7 +24,7 @@ import {
 
 export interface BuiltInSample {
   readonly kind: Kind<KubeObject>;
-  /** All but the metadata. */
+  /** The object without its metadata. */
   readonly content: object;
 }
 

@@ -40,8 +40,8 @@ export async function apiReports(): Promise<readonly (readonly [file: string, co
 }
 
 /**
- * API Extractor reports on one module. So that each declaration appears once, although entries use each other's types, it
- * reads a module that exports all entries.
+ * API Extractor reports on one module. So that each declaration appears once, although entries use each other's types,
+ * it reads a module that exports all entries.
  *
  * @param folder the built package.
  */
@@ -53,10 +53,15 @@ async function apiReport(folder: string, name: PublishedPackage): Promise<string
   await writeFile(join(compiled, 'all.d.ts'), all.join(''));
   const names = await Promise.all(entries.map(([entry, module]) => namesSection(compiled, entry, module)));
   const declarations = await declarationsOf(folder, reportOf(name));
-  return `# The public API of ${manifest.name}\n\nGenerated from packages/${name}/src by \`make generate\`. Review every change of this file: users see it.\n\n${names.join('')}${declarations}`;
+  const source = `Generated from packages/${name}/src by \`make generate\`.`;
+  const note = `${source} Review every change of this file: users see it.`;
+  return `# The public API of ${manifest.name}\n\n${note}\n\n${names.join('')}${declarations}`;
 }
 
-/** The names that an entry exports. An entry has only `export … from`; a module that it exports whole has only constants with a type of the same name. */
+/**
+ * The names that an entry exports. An entry has only `export … from`; a module that it exports whole has only constants
+ * with a type of the same name.
+ */
 async function namesSection(folder: string, entry: string, module: string): Promise<string> {
   const text = await readFile(join(folder, `${module}.d.ts`), 'utf8');
   const named = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].flatMap(([, list = '']) => list.split(','));
@@ -110,7 +115,10 @@ async function declarationsOf(folder: string, file: string): Promise<string> {
   return `## Declarations\n\n${withExportedNames(code).replaceAll(/^\/\/ @public\n|^ *\/\/ \(undocumented\)\n/gm, '')}`;
 }
 
-/** API Extractor renames an export that shares its name with a global, such as `Event`: `Event_2`, with `export { Event_2 as Event }`. */
+/**
+ * API Extractor renames an export that shares its name with a global, such as `Event`: `Event_2`, with `export {
+ * Event_2 as Event }`.
+ */
 function withExportedNames(code: string): string {
   const renamed = [...code.matchAll(/^export \{ (\w+) as (\w+) \}\n/gm)];
   return renamed.reduce((text, [line, internal = '', exported = '']) => {

@@ -1,7 +1,8 @@
 /**
- * Generates packages/testing/src/simulation/built-in-defaults.ts: the fields of the structs of built-in kinds, and the values that the API
- * server gives to those that a manifest lacks. The fields come from client-go's schema for server-side apply. The values are recorded: an
- * API server of the version that tools/programs/kubernetes pins is asked, without storing anything, to create samples of each struct.
+ * Generates packages/testing/src/simulation/built-in-defaults.ts: the fields of the structs of built-in kinds, and the
+ * values that the API server gives to those that a manifest lacks. The fields come from client-go's schema for
+ * server-side apply. The values are recorded: dry runs create samples of each struct on an API server of the version
+ * that tools/programs/kubernetes pins.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { createClient } from '@echoperator/runtime/client';
@@ -90,7 +91,11 @@ class Recorder {
     for (const [index, item] of sent.entries()) this.record(elements, item, stored[index]);
   }
 
-  /** Returns the recorded structs, sorted by name. @throws Error if a default differs between two instances and is not in {@link computed} */
+  /**
+   * Returns the recorded structs, sorted by name.
+   *
+   * @throws Error if a default differs between two instances and is not in {@link computed}
+   */
   structs(): readonly Recorded[] {
     const fullNames = new Map([...this.#types.keys()].map((name) => [shortName(name), name]));
     return [...this.#instances]

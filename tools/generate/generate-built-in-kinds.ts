@@ -1,6 +1,7 @@
 /**
- * Makes packages/runtime/src/kinds/built-in-kinds.ts: a constant and a type for each kind that the API server serves in a stable
- * version. The source is the OpenAPI document of the Kubernetes version that tools/programs/kubernetes pins.
+ * Generates packages/runtime/src/kinds/built-in-kinds.ts: a constant and a type for each kind that the API server
+ * serves in a stable version. The source is the OpenAPI document of the Kubernetes version that
+ * tools/programs/kubernetes pins.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ interface Resource {
 
 /** A constant of the generated file. */
 export interface BuiltInKind extends Resource {
-  /** The kind. Where the core group and another one share it, that of the core group begins with `Core`. */
+  /** The kind. If the core group and another group share a kind, the name for the core group begins with `Core`. */
   readonly name: string;
   /** The class of @kubernetes/client-node that types its objects. */
   readonly objectType: string;

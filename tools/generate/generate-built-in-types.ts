@@ -1,7 +1,7 @@
 /**
- * Generates packages/runtime/src/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, which fields it stores
- * when they are zero, and which an empty object has. The sources are client-go's schema for server-side apply and the Go types of k8s.io/api, in the versions that
- * tools/programs/kubernetes pins.
+ * Generates packages/runtime/src/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, which
+ * fields it stores when they are zero, and which an empty object has. The sources are client-go's schema for
+ * server-side apply and the Go types of k8s.io/api, in the versions that tools/programs/kubernetes pins.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -71,7 +71,9 @@ export interface Typed {
 
 const quantity = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
 
-/** `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta` */
+/**
+ * `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta`
+ */
 export const shortName = (name: string): string => name.split('.').slice(-3).join('.');
 
 /** Returns the types of client-go's schema for server-side apply, by their full names. */

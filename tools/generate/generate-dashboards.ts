@@ -23,7 +23,7 @@ const ofKinds = `${target},controller=~"$controller"`;
 type Query = readonly [expr: string, legend: string];
 
 interface PanelOptions {
-  /** What the panel tells that its title does not. */
+  /** Information that the panel's title does not have. */
   readonly description?: string;
   readonly unit?: string;
   /** Of 24 columns. Default 8. */
@@ -165,7 +165,7 @@ const operator = dashboard('Operator', 'echoperator-operator', {
       'Age of the last event',
       [[`max by (resource) (informer_last_event_age_seconds{${target}})`, '{{resource}}']],
       {
-        description: 'Bookmarks count, so it stays below a minute or so.',
+        description: 'Bookmarks count as events, so the age normally stays below about a minute.',
         unit: 's',
       },
     ),
@@ -201,7 +201,7 @@ const operator = dashboard('Operator', 'echoperator-operator', {
 });
 
 const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
-  description: 'What the operator does for each kind, and the systems outside that Pets and PostgresWriters need.',
+  description: 'What the operator does for each kind, and the external systems that Pets and PostgresWriters need.',
   variables: [
     variable('controller', 'controller_runtime_reconcile_total{namespace="$namespace",job="$job"}', 'controller')
       .multi(true)
@@ -256,7 +256,7 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
     graph('Objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']]),
     row('The pet store'),
     number('Pet store', [`min(echoperator_outside_up{${target},system="petstore"})`, 'up'], {
-      description: '1: it answers.',
+      description: '1: the system is available.',
       width: 4,
     }),
     graph(
@@ -273,7 +273,7 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
     }),
     row('The database'),
     number('Database', [`min(echoperator_outside_up{${target},system="postgres"})`, 'up'], {
-      description: '1: it answers.',
+      description: '1: the system is available.',
       width: 4,
     }),
     graph('Statements by result', [[sumBy('result', rate('echoperator_postgres_statements_total')), '{{result}}']], {

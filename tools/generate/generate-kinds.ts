@@ -9,7 +9,10 @@ import { documentedValues, valuesTable } from './values-table.ts';
 /** The page with the table of all kinds. */
 export const indexPage = 'docs/index.md';
 
-/** Its generated parts: the kinds, the command that deletes their definitions, the permissions of their controllers, and the values. */
+/**
+ * Its generated parts: the kinds, the command that deletes their definitions, the permissions of their controllers, and
+ * the values.
+ */
 export const chartReadme = 'charts/echoperator/README.md';
 
 /**
@@ -69,7 +72,7 @@ const kindsOfChart = (): string =>
     ]),
   );
 
-/** The command that deletes every definition, as a block of code. */
+/** Returns a code block with the command that deletes every definition. */
 const deletionOfDefinitions = (): string => {
   const definitions = controllerNames.map((name) => `${controllers[name].kind.plural}.${controllers[name].kind.group}`);
   return `${['    kubectl delete customresourcedefinition', ...definitions].join(' \\\n      ')}\n`;

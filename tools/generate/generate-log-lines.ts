@@ -11,7 +11,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** Every line that the sources log with a constant message, once, in the order of levels and messages. */
+/** Returns each line that the sources log with a constant message, once, ordered by level and message. */
 export async function logLines(root: string): Promise<readonly LogLine[]> {
   const files = globSync(['src/**/*.ts', 'packages/*/src/**/*.ts'], { cwd: root });
   const source = (await Promise.all(files.map((path) => readFile(join(root, path), 'utf8')))).join('\n');

@@ -31,37 +31,41 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
   HA_LEASE_LOCK_NAME: ["the chart's full name", 'The name of the Lease.'],
   POD_NAME: [
     "the pod's name",
-    'With the next two, the container of this process, for [crash detection](crash-detection.md).',
+    'The name of this pod. `POD_NAME`, `POD_UID` and `CONTAINER_NAME` identify the container of this process, ' +
+      'for [crash detection](crash-detection.md).',
   ],
-  POD_UID: ["the pod's uid", 'The uid of that pod.'],
-  CONTAINER_NAME: ["the container's name", 'The name of the container.'],
+  POD_UID: ["the pod's uid", 'The uid of this pod.'],
+  CONTAINER_NAME: ["the container's name", 'The name of the container of this process.'],
   EXPLAIN_DIR: [
     'with `explain.enabled` `/dev/shm`',
-    'Folder of the socket that [explain](#explain) asks. Only the user of the process may open it. Empty: nothing is recorded.',
+    'Folder of the socket that [explain](#explain) connects to. Only the user of the process may open the socket. ' +
+      'Empty: nothing is recorded.',
   ],
   CHILD_POD_IMAGE_PULL_SECRETS: [
     'the names in `imagePullSecrets`',
-    'Secrets that nodes use to pull the images of the pods that the operator creates. Each must exist in the namespace of the pod.',
+    'Secrets that nodes use to pull the images of the pods that the operator creates. ' +
+      'Each must exist in the namespace of the pod.',
   ],
-  PETSTORE_ADDRESS: ['what `pet.address` and `petstore.enabled` say', 'The [pet store](pet-store.md) of Pets.'],
-  PETSTORE_TLS: ['what `pet.tls.enabled` and `petstore.tls` say', 'Connects to the pet store over TLS.'],
+  PETSTORE_ADDRESS: ['follows from `pet.address` and `petstore.enabled`', 'The [pet store](pet-store.md) of Pets.'],
+  PETSTORE_TLS: ['follows from `pet.tls.enabled` and `petstore.tls`', 'Connects to the pet store over TLS.'],
   PETSTORE_CA_FILE: [
     'the Secret `pet.tls.existingSecret`',
     "The file of the certificate's authority, in PEM, read for each connection. Default: the public authorities.",
   ],
   PETSTORE_CERT_FILE: [
     'the same Secret, or `petstore.tls`',
-    'The file of the certificate that the operator presents, in PEM. Read like the authority.',
+    'The file of the certificate that the operator presents, in PEM, read for each connection.',
   ],
-  PETSTORE_KEY_FILE: ['the same', 'The file of its key.'],
+  PETSTORE_KEY_FILE: ['the same', 'The file of the key of that certificate, in PEM.'],
   PSQL_USER: [
     'none: it is in the Secret',
     'The role. Required with the controller postgresWriter, unless `PSQL_CREDENTIALS_DIR` has it.',
   ],
-  PSQL_PASSWORD: ['none: it is in the Secret', 'Its password.'],
+  PSQL_PASSWORD: ['none: it is in the Secret', 'The password of the role.'],
   PSQL_CREDENTIALS_DIR: [
     'where the chart mounts `postgresWriter.credentials.existingSecret`',
-    'A folder with files `PSQL_USER` and `PSQL_PASSWORD`, which override the variables and are read again when they change.',
+    'A folder with files `PSQL_USER` and `PSQL_PASSWORD`, which override the variables. ' +
+      'The operator reads the files again when they change.',
   ],
   PSQL_SSLROOTCERT: [
     'where the chart mounts `postgresWriter.tls.existingSecret`',
@@ -98,7 +102,7 @@ export function ofRuntime(): Registry {
   return registry;
 }
 
-/** The metrics of the controllers for systems outside of the cluster. */
+/** The metrics of the controllers with an external system. */
 export function ofOutside(): Registry {
   const registry = new Registry();
   outsideUp(registry, 'postgres', { isDown: () => false, isAwaited: () => false });
@@ -144,14 +148,16 @@ function defaultOf(value: unknown): string {
   return value === hostname() ? "the host's name" : `\`${value}\``;
 }
 
-/** Takes the text from the error for a blank value. */
+/** Returns the text after "takes" in the error for a blank value. */
 function whatItTakes(name: string): string {
   const takes = refusalOf(name);
   if (takes === undefined) throw new Error(`${name} takes a blank value`);
   return takes;
 }
 
-/** What the variable takes instead of a blank value. Undefined if there is no such variable, but a group of variables. */
+/**
+ * What the variable takes instead of a blank value. Undefined if there is no such variable, but a group of variables.
+ */
 function refusalOf(name: string): string | undefined {
   try {
     readConfig({ [name]: ' ' });
@@ -182,7 +188,10 @@ function describedByChart(contents: unknown, path: string, value: unknown): read
   return [chartValue, found.comment.replaceAll('|', '\\|')];
 }
 
-/** A key's value, and the last paragraph of the comment above it. The parser gives that of the first key to the map. */
+/**
+ * Returns a key's value, and the last paragraph of the comment above the key. The parser attaches the comment above a
+ * map's first key to the map.
+ */
 function entryOf(map: YAMLMap, wanted: string): { node: unknown; comment: string } {
   const index = map.items.findIndex(({ key }) => isScalar(key) && key.value === wanted);
   const { key, value } = map.items[index] ?? {};

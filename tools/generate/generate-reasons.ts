@@ -13,7 +13,7 @@ import { replaceTable } from './tables.ts';
 type Row = Omit<Reason, 'event'> & { readonly event: Reason['event'] | 'none'; readonly statusRemark?: string };
 type Rows = Readonly<Record<string, Row>>;
 
-/** The reasons of conditions, by type. A reason of none is one of `Ready`. */
+/** The reasons of conditions, by type. A reason that is in no list is a reason of `Ready`. */
 type Conditions = Readonly<Record<string, Rows>>;
 
 /** The status of VolumeResizing under a reason is not that of `Ready`. */
@@ -39,7 +39,7 @@ const bookStoreRows: Rows = Object.fromEntries(
   ]),
 );
 
-// It chooses another name for a pod whose name is taken.
+// The controller chooses another name for a pod whose name is taken.
 const { NameTaken: _, Replacing: __, ...podSetRows } = podSet.reasons;
 
 /** The tables that differ from the reasons of the controller. */
@@ -76,7 +76,10 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   );
 }
 
-/** @param conditions if there are any, a column names those with the reason, and the status is theirs. */
+/**
+ * @param conditions if there are any, a column names the conditions with the reason, and the status is that of these
+ *   conditions.
+ */
 function tableOf(reasons: Rows, conditions?: Conditions): string {
   const columns = [...(conditions ? ['reason', 'condition'] : ['reason of Ready']), 'status', 'Event', 'meaning'];
   const rows = Object.entries(reasons).map(([reason, row]) => [

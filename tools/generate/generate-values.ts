@@ -5,10 +5,13 @@ import { controllers } from '../../src/operator.ts';
 /** The values of the chart, with a switch of each controller and a line for each kind in `rbac.aggregate`. */
 export const chartValuesFile = 'charts/echoperator/values.yaml';
 
-/** An example of values that adds no kind to the cluster's roles for users. */
+/** Example values that add no kind to the cluster's roles for users. */
 export const hardenedValuesFile = 'examples/values/hardened.yaml';
 
-/** Returns the text with these values of {@link chartValuesFile}. A new switch gets a comment; another keeps its own. */
+/**
+ * Returns the text with these values of {@link chartValuesFile}. A new switch gets a comment. An existing switch keeps
+ * its comment.
+ */
 export function withSwitches(text: string): string {
   const document = parseDocument(text);
   for (const name of controllerNames) {

@@ -4,7 +4,8 @@ import { execa } from 'execa';
 const pinnedModules = join(import.meta.dirname, '../programs/kubernetes');
 
 /**
- * Returns the folders of Go modules in the versions that tools/programs/kubernetes pins. Go downloads modules that its cache lacks.
+ * Returns the folders of Go modules in the versions that tools/programs/kubernetes pins. Go downloads modules that its
+ * cache lacks.
  *
  * @throws Error if Go names no folder of a module; ExecaError with Go's error output
  */

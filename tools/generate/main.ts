@@ -1,11 +1,12 @@
 /**
  * Writes the generated files:
  *
- * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its values, its templates and its schema say of each kind,
- *   and the Grafana dashboards;
+ * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its values, its templates and its
+ *   schema say of each kind, and the Grafana dashboards;
  * - the examples of the kinds, from their pages;
  * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
- * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of the runtime's public API.
+ * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of
+ *   the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ

@@ -10,8 +10,8 @@ export interface DocumentedValue {
 }
 
 /**
- * Returns the documented values of a values.yaml, in its order. A key with a comment is a value, even if it is a map. A map
- * without a comment is a group of values.
+ * Returns the documented values of a values.yaml, in its order. A key with a comment is a value, even if it is a map. A
+ * map without a comment is a group of values.
  *
  * @throws Error that names a value without a comment
  */

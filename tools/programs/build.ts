@@ -29,7 +29,9 @@ interface Build {
   /** The folder of its group's go.mod. */
   readonly source: string;
   readonly args: readonly string[];
-  /** The folder in the cache. It changes with Go, the sources, the dependencies and the flags of the group's programs. */
+  /**
+   * The folder in the cache. It changes with Go, the sources, the dependencies and the flags of the group's programs.
+   */
   readonly target: string;
   readonly path: string;
 }
@@ -40,10 +42,11 @@ const unusedForMs = 90 * 24 * 60 * 60 * 1000;
 /**
  * Builds the programs that are not in the user's cache. All of them take ten minutes.
  *
- * Guarantees: a returned path is a complete program. Any number of processes may call this at the same time: one builds, the others wait.
- * An interrupted or killed call leaves no compiler running, and the next call builds again.
+ * Guarantees: a returned path is a complete program. Any number of processes may call this at the same time: one
+ * builds, the others wait. An interrupted or killed call leaves no compiler running, and the next call builds again.
  *
- * @returns the absolute path of each program, from the folder KUBEBUILDER_ASSETS (as in envtest) if it is set and has the program
+ * @returns the absolute path of each program, from the folder KUBEBUILDER_ASSETS (as in envtest) if it is set and has
+ *   the program
  * @throws BuildError; the signal's reason
  */
 export async function ensureBinaries(
@@ -55,7 +58,11 @@ export async function ensureBinaries(
   return (await ensureBinariesIn(source, names, options)) as ReadonlyMap<BinaryName, string>;
 }
 
-/** Like ensureBinaries. @returns a folder for the PATH with a link to each program; equal programs give an equal folder */
+/**
+ * Like ensureBinaries.
+ *
+ * @returns a folder for the PATH with a link to each program; equal programs give an equal folder
+ */
 export async function ensureBinFolder(names: readonly BinaryName[], options: EnsureOptions = {}): Promise<string> {
   const paths = [...(await ensureBinaries(names, options))];
   const folder = join(cacheFolder(), 'bin', `links-${hashOf(paths)}`);
@@ -73,7 +80,7 @@ async function symlinkIfMissing(target: string, path: string): Promise<void> {
   }
 }
 
-/** Like ensureBinaries, for other programs than the catalogue's. @throws RangeError for an unknown name */
+/** Like ensureBinaries, for programs that are not in the catalogue. @throws RangeError for an unknown name */
 export async function ensureBinariesIn(
   { binaries, folder, environment }: ProgramSource,
   names: readonly string[],

@@ -1,7 +1,10 @@
 /** A program for clusters and tests, built from the Go module in `tools/programs/<group>`. */
 export interface Binary {
   readonly name: string;
-  /** The folder in `tools/programs` whose go.mod pins the program. Programs of a group share dependencies and a cache key. */
+  /**
+   * The folder in `tools/programs` whose go.mod pins the program. Programs of a group share dependencies and a cache
+   * key.
+   */
   readonly group: string;
   /** The main package: an import path, or a folder with the group's own sources. */
   readonly package: string;
@@ -95,8 +98,9 @@ const helm4Version = (versionOf: VersionOf): Record<string, string> => ({
 /**
  * All programs in build order: first those that the integration tests need.
  *
- * Most of the build time goes into libraries such as client-go, which are compiled once per group. Therefore programs that work with
- * Kubernetes' versions of these libraries are in the group `kubernetes`, and those that require later versions in `extras`.
+ * Most of the build time goes into libraries such as client-go, which are compiled once per group. Therefore programs
+ * that work with Kubernetes' versions of these libraries are in the group `kubernetes`, and those that require later
+ * versions in `extras`.
  */
 export const catalogue = [
   { name: 'etcd', group: 'etcd', package: 'go.etcd.io/etcd/server/v3', assets: 'required', seconds: 47 },

@@ -43,7 +43,8 @@ export async function goVersion(environment: NodeJS.ProcessEnv, signal: AbortSig
 }
 
 /**
- * Returns the arguments of `go` that build a program, without the output path. -v prints each package when it is compiled.
+ * Returns the arguments of `go` that build a program, without the output path. -v prints each package when it is
+ * compiled.
  *
  * @throws BuildError if the go.mod does not require a module whose version the program is stamped with
  */
@@ -72,7 +73,11 @@ export interface Compilation {
   readonly output: string;
 }
 
-/** Compiles a program. Kills the compilers when aborted or when this process ends. @throws BuildError; the signal's reason */
+/**
+ * Compiles a program. Kills the compilers when aborted or when this process ends.
+ *
+ * @throws BuildError; the signal's reason
+ */
 export async function compile(
   { name, source, args: [verb = '', ...args], output }: Compilation,
   environment: NodeJS.ProcessEnv,

@@ -14,7 +14,7 @@ import { ensureBinaries, ensureBinFolder } from './build.ts';
 import { type BinaryName, catalogue } from './catalogue.ts';
 import { BuildError } from './go.ts';
 
-/** What the API server of the testing kit, and envtest, find in `KUBEBUILDER_ASSETS`. */
+/** The programs that the testing kit's API server, and envtest, need in `KUBEBUILDER_ASSETS`. */
 const assets = ['etcd', 'kube-apiserver'] as const;
 
 const all = catalogue.map(({ name }) => name);

@@ -3,8 +3,8 @@
  *
  *     node tools/release/image.ts [petstore]     prints the image's name and its docker-archive
  *
- * Folders with this machine's bundle and Node binary replace the Dockerfile's stages `bundle` and `node-binary`. An image with Node's
- * shared libraries replaces the base image of the last stage. All files stay in the cache folder.
+ * Folders with this machine's bundle and Node binary replace the Dockerfile's stages `bundle` and `node-binary`. An
+ * image with Node's shared libraries replaces the base image of the last stage. All files stay in the cache folder.
  */
 import { createHash } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -57,8 +57,8 @@ export type ImageName = keyof typeof programs;
 const cachedArchives = 6;
 
 /**
- * Builds the image, unless an image of the same sources is in the cache. Concurrent builds are safe: each has its own folder, and
- * renames its archive at the end.
+ * Builds the image, unless an image of the same sources is in the cache. Concurrent builds are safe: each has its own
+ * folder, and renames its archive at the end.
  *
  * @throws ImageError if this machine cannot build it; PackagesError if buildah cannot be installed
  */

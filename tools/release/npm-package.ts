@@ -1,6 +1,6 @@
 /**
- * Builds the npm packages that are published: each has its compiled code with its declarations, and its manifest, whose entries lead to them.
- * `npm publish ./dist/packages/runtime` publishes one.
+ * Builds the npm packages that are published: each has its compiled code with its declarations, and its manifest, whose
+ * entries lead to them. `npm publish ./dist/packages/runtime` publishes one.
  *
  *     node tools/release/npm-package.ts [FOLDER]     default: dist/packages/
  *
@@ -18,7 +18,7 @@ const repository = join(import.meta.dirname, '../..');
 export const publishedPackages = ['runtime', 'testing'] as const;
 export type PublishedPackage = (typeof publishedPackages)[number];
 
-/** A package's own package.json. Its entries lead to sources. */
+/** A package's own package.json. Its entries name source files. */
 export interface Manifest {
   readonly name: string;
   readonly exports: Readonly<Record<string, string>>;
@@ -30,7 +30,10 @@ export async function manifestOf(name: PublishedPackage): Promise<Manifest> {
   return JSON.parse(await readFile(join(repository, 'packages', name, 'package.json'), 'utf8'));
 }
 
-/** A package's entries: by what an import says, the module's path without extension, relative to the package's code. */
+/**
+ * Returns a package's entries: for each import specifier, the path of the module without extension, relative to the
+ * package's code.
+ */
 export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, string> =>
   new Map(
     Object.entries(exports).map(([entry, path]) => [
@@ -39,7 +42,10 @@ export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, stri
     ]),
   );
 
-/** The manifest that is published: with the version, entries that lead to compiled code, and that version of the other packages. */
+/**
+ * Returns the manifest to publish: with the version, entries that name compiled code, and the same version of the other
+ * packages.
+ */
 export function publishedManifest(manifest: Manifest, version: string): Manifest {
   const compiled = (path: string) => path.replace('./src/', './dist/').replace(/\.ts$/, '');
   const peers = Object.entries(manifest.peerDependencies ?? {}).map(([name, range]) => [
@@ -92,7 +98,7 @@ async function compile(outDir: string): Promise<void> {
   await execa(join(repository, 'node_modules/.bin/tsc'), ['--project', project, '--outDir', outDir]);
 }
 
-// Without a top-level await: jest requires what its set-up imports.
+// No top-level await, because jest's global setup imports this module with `require`.
 if (import.meta.main) {
   const [folder] = process.argv.slice(2);
   void buildPackages(folder === undefined ? undefined : resolve(folder));

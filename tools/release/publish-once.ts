@@ -1,6 +1,7 @@
 /**
- * Publishes an image or a chart in a registry, unless the registry has the version: what users have pulled is never replaced. Prints the
- * digest of what the registry then has. Needs skopeo, for a chart also Helm, and no npm package.
+ * Publishes an image or a chart in a registry, unless the registry has the version. So a version that users have pulled
+ * is never replaced. Prints the digest of the version in the registry. Needs skopeo, for a chart also Helm, and no npm
+ * package.
  *
  *     node tools/release/publish-once.ts image ARCHIVE.tar REGISTRY/REPOSITORY:VERSION      an OCI archive
  *     node tools/release/publish-once.ts chart PACKAGE.tgz REGISTRY/REPOSITORY:VERSION      a package of `helm package`
@@ -71,7 +72,7 @@ async function published({ reference, plainHttp }: Publication): Promise<Buffer 
   try {
     return await run('skopeo', ['inspect', '--raw', ...flags, `docker://${reference}`]);
   } catch (error) {
-    // Any other error, for example of the network, does not tell whether the version is published.
+    // After any other error, for example of the network, it is unknown whether the version is published.
     if (/manifest unknown|name unknown/.test(String((error as { readonly stderr?: Buffer }).stderr))) return undefined;
     throw error;
   }

@@ -13,7 +13,8 @@ export class ReleaseError extends Error {
 }
 
 /**
- * Returns the body of the changelog's section for a version, without its heading and without the links at the end of the file.
+ * Returns the body of the changelog's section for a version, without its heading and without the links at the end of
+ * the file.
  *
  * @throws ReleaseError if the section is missing or empty
  */

@@ -1,6 +1,6 @@
 /**
- * Brings the version of package.json to the chart, the changelog and the generated files. npm runs it in `npm version 1.2.3`, which has
- * changed package.json, and then commits and tags what is staged.
+ * Brings the version of package.json to the chart, the changelog and the generated files. npm runs it in `npm version
+ * 1.2.3`, which has changed package.json, and then commits and tags what is staged.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -20,7 +20,7 @@ export const echoApiVersion = `${echos.group}/${echos.version}`;
 
 const labels = { 'app.kubernetes.io/name': 'echo', 'app.kubernetes.io/managed-by': 'echoperator' };
 
-/** The same Job, field by field, that the other operators make. */
+/** Returns the same Job, field by field, as the other operators create. */
 export function jobFor(echo: Echo, image: string): V1Job {
   const { name = '', namespace = '', uid = '', generation } = echo.metadata;
   return {

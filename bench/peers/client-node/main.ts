@@ -1,9 +1,10 @@
 /**
- * The client-node peer of the benchmark: per Echo one Job, one status write, one Event, by @kubernetes/client-node's
- * own informer and typed API.
+ * The client-node peer of the benchmark. For each Echo it writes one Job, one status and one Event, with the informer
+ * and the typed API of @kubernetes/client-node.
  *
- * Environment: NUM_WORKERS (reconciles at once, default 4), ECHO_IMAGE, KUBECONFIG. With LEADER_ELECTION_ID it takes and
- * renews the Lease of that name in LEADER_ELECTION_NAMESPACE, as the others do; it never stands by.
+ * Environment: NUM_WORKERS (concurrent reconciles, default 4), ECHO_IMAGE, KUBECONFIG. With LEADER_ELECTION_ID the peer
+ * takes and renews the Lease of that name in LEADER_ELECTION_NAMESPACE, like the other operators. It is never a
+ * standby.
  */
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
@@ -58,14 +59,14 @@ async function reconcile(key: string): Promise<void> {
   const job =
     jobInformer.get(name, namespace) ??
     (await batch.createNamespacedJob({ namespace, body: jobFor(echo, image) }).catch((error: unknown) => {
-      // It exists and the informer has not seen it yet.
+      // The Job exists, and the informer has not observed it yet.
       if (error instanceof ApiException && error.code === 409) return undefined;
       throw error;
     }));
   if (job !== undefined) await report(echo, namespace, name, job);
 }
 
-/** Writes the status, and an Event, where the status says something else. */
+/** Writes the status and an Event if the status differs. */
 async function report(echo: Echo, namespace: string, name: string, job: V1Job): Promise<void> {
   const { phase, ready, reason, message } = stateOf(job);
   const { generation: observedGeneration = 0, resourceVersion = '', uid = '' } = echo.metadata;
@@ -123,7 +124,7 @@ function stateOf(job: V1Job): { phase: string; ready: 'True' | 'False'; reason: 
   return { phase, ready: 'False', reason: 'Printing', message: `Job ${name} prints the message` };
 }
 
-/** The informer's cache holds the very object that its handlers get. */
+/** The handlers receive the object that the informer's cache holds, so this frees the memory of the cached object. */
 function dropManagedFields(object: KubernetesObject): void {
   delete object.metadata?.managedFields;
 }
@@ -133,7 +134,7 @@ function enqueueOwner(job: V1Job): void {
   if (owner?.kind === 'Echo') queue.add(`${job.metadata?.namespace}/${owner.name}`);
 }
 
-/** The informer stops at an error; its documentation has the caller start it again. */
+/** The informer stops at an error. Its documentation says that the caller must start it again. */
 function startAgainAfterError<T extends KubernetesObject>(informer: Informer<T>): void {
   informer.on('error', (error: unknown) => {
     log.warn({ err: error }, 'informer stopped: starting it again in a second');
@@ -146,14 +147,14 @@ for (const verb of ['add', 'update'] as const) {
   echoInformer.on(verb, (echo) => {
     dropManagedFields(echo);
     const { uid = '', generation } = echo.metadata;
-    // A status write, our own too, does not change what is asked for.
+    // A status write does not change the generation, so it needs no reconcile.
     if (generations.get(uid) === generation) return;
     generations.set(uid, generation);
     queue.add(keyOf(echo));
   });
 }
 echoInformer.on('delete', ({ metadata }) => void generations.delete(metadata.uid ?? ''));
-// A Job that was just created is our own creation, which needs no second look.
+// An added Job is our own creation, which needs no reconcile.
 jobInformer.on('add', dropManagedFields);
 jobInformer.on('update', (job) => {
   dropManagedFields(job);
@@ -184,7 +185,7 @@ if (lease !== undefined) {
 
 await Promise.all([echoInformer.start(), jobInformer.start()]);
 log.info('caches have synced');
-// Ours does the same: what the initial lists have left behind is freed.
+// Frees the garbage of the initial lists, as our operator does.
 setTimeout(() => globalThis.gc?.(), 1000);
 for (let worker = 0; worker < workers; worker++) {
   void queue.work(reconcile, (key, error) => log.warn({ err: error, key }, 'reconcile failed'));

@@ -1,4 +1,4 @@
-/** Keys to work on: each once, and never one key by two workers. */
+/** A work queue. It holds a key once, and at most one worker processes a key. */
 export class Queue {
   readonly #waiting = new Set<string>();
   readonly #working = new Set<string>();
@@ -9,7 +9,7 @@ export class Queue {
     this.#idle.shift()?.();
   }
 
-  /** Works for ever, one key at a time; a key whose work failed comes back after a second. */
+  /** Runs a worker forever, one key at a time. A key whose reconcile failed is enqueued again after a second. */
   async work(reconcile: (key: string) => Promise<void>, failed: (key: string, error: unknown) => void): Promise<never> {
     for (;;) {
       const key = this.#next();
@@ -24,7 +24,7 @@ export class Queue {
         setTimeout(() => this.add(key), 1000);
       } finally {
         this.#working.delete(key);
-        // It may have come back while it was worked on.
+        // The key may have been enqueued again during its reconcile.
         if (this.#waiting.has(key)) this.#idle.shift()?.();
       }
     }

@@ -4,9 +4,9 @@ import type { Plugin } from 'esbuild';
 const namespace = 'builtin';
 
 /**
- * Loads Node's built-in modules with `process.getBuiltinModule`. To link an import, Node reads every export of the module, and some
- * exports are getters that load more code: `import 'node:http'` also loads fetch and WebSocket, 16 MB of resident memory instead
- * of 4 MB.
+ * Loads Node's built-in modules with `process.getBuiltinModule`. To link an import, Node reads every export of the
+ * module, and some exports are getters that load more code: `import 'node:http'` also loads fetch and WebSocket, 16 MB
+ * of resident memory instead of 4 MB.
  */
 export const leanBuiltins: Plugin = {
   name: 'lean-builtins',

@@ -20,9 +20,9 @@ export const { fetch } = globalThis;
 `;
 
 /**
- * Omits the parts of undici that a client of the API server never runs, because Node would read them at every start: fetch,
- * WebSocket, caches and mocks; HTTP/2, which the transport disables; an experimental second HTTP parser; and the HTTP parser for
- * processors without WebAssembly SIMD. The bundle therefore requires SSE4.1 on amd64 (since 2008).
+ * Omits the parts of undici that a client of the API server never runs, because Node would read them at every start:
+ * fetch, WebSocket, caches and mocks; HTTP/2, which the transport disables; an experimental second HTTP parser; and the
+ * HTTP parser for processors without WebAssembly SIMD. The bundle therefore requires SSE4.1 on amd64 (since 2008).
  */
 export const leanUndici: Plugin = {
   name: 'lean-undici',

@@ -4,7 +4,7 @@ import type { Metafile } from 'esbuild';
 
 /** A package whose code is in a bundle. */
 export interface BundledPackage {
-  /** Such as `node_modules/pino`, also nested. */
+  /** The folder, such as `node_modules/pino`. It may be nested. */
   readonly folder: string;
   readonly manifest: { readonly name: string; readonly version: string; readonly license?: string };
 }
@@ -39,8 +39,8 @@ async function section(repository: string, { folder, manifest }: BundledPackage)
 }
 
 /**
- * Writes the manifest of each package. Tools that list the packages of an image, for an SBOM or a search for known vulnerabilities, look
- * for files of this name; they see no packages in a bundle.
+ * Writes the manifest of each package. Tools that list the packages of an image, for an SBOM or a search for known
+ * vulnerabilities, look for files of this name; they see no packages in a bundle.
  *
  * @param into not named `node_modules`, so that Node never resolves an import to these folders without code
  */

@@ -17,8 +17,8 @@ export function buildahIn(folder: string, signal: AbortSignal | undefined): Buil
         BUILDAH_ISOLATION: 'chroot',
         STORAGE_DRIVER: 'vfs',
         TMPDIR: folder,
-        // The cache of blob locations: root's is always in /var/lib/containers/cache. With this variable buildah believes that
-        // another user ran `buildah unshare`, and uses XDG_DATA_HOME.
+        // The cache of blob locations: root's is always in /var/lib/containers/cache. With this variable buildah
+        // believes that another user ran `buildah unshare`, and uses XDG_DATA_HOME.
         _CONTAINERS_ROOTLESS_UID: '65532',
         XDG_DATA_HOME: join(folder, 'data'),
         // Replaces /run/user. buildah ignores it unless the folder exists.
