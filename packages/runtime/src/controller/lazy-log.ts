@@ -1,8 +1,8 @@
 import type { Logger } from '../shared/logger.ts';
 
 /**
- * The logger of one reconcile, with the key and an id (`reconcileID`, as in controller-runtime) in each line. Created at its first line:
- * most reconciles log nothing, and creating one is expensive.
+ * The logger of one reconcile. Each line has the key and an id (`reconcileID`, as in controller-runtime). The logger is
+ * created at its first line: most reconciles log nothing, and creating a logger is expensive.
  */
 export class LazyLog implements Logger {
   readonly #parent: Logger;

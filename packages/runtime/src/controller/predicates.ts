@@ -4,9 +4,8 @@ import type { KubeObject } from '../kind/object.ts';
 import type { ReportingObject } from './outcome.ts';
 import type { Predicate } from './predicate.ts';
 
-// Published as `predicates`. A predicate whose name ends in `Changed` filters `modified` only: `added` and `deleted` pass,
-// since there is nothing to compare. An
-// object that was deleted and created again is two deltas.
+// Published as `predicates`. A predicate whose name ends in `Changed` filters `modified` only: `added` and `deleted`
+// pass, because there is nothing to compare. Deleting and recreating an object yields two deltas.
 
 /**
  * True if `metadata.generation` changed. The API server raises it when the spec changes, and when an object that has
@@ -29,8 +28,9 @@ export const annotationsChanged: Predicate<KubeObject> = (delta) =>
   !isDeepStrictEqual(delta.previous.metadata.annotations ?? {}, delta.object.metadata.annotations ?? {});
 
 /**
- * True if anything changed except the messages of the conditions. For a controller that is to leave the messages of another writer of the
- * same conditions alone. You do not need it to avoid a loop: what the key's own reconcile writes does not enqueue it.
+ * True if anything changed except the messages of the conditions. Use it if another writer of the same conditions
+ * changes only their messages. It is not needed to avoid a loop: what the key's own reconcile writes does not enqueue
+ * the key.
  */
 export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
   delta.type !== 'modified' || !isDeepStrictEqual(withoutMessages(delta.previous), withoutMessages(delta.object));
@@ -47,8 +47,8 @@ export const deletion: Predicate<KubeObject> = (delta) =>
   (delta.object.metadata.deletionTimestamp !== undefined &&
     (delta.type === 'added' || delta.previous.metadata.deletionTimestamp === undefined));
 
-// The first signature of `and` and `or` takes the object's type from where the result is used: a function without a type beside
-// `generationChanged` would otherwise get a KubeObject. The second takes it from the predicates.
+// The first signature of `and` and `or` infers the object's type from the context: otherwise an untyped function beside
+// `generationChanged` would get a KubeObject. The second infers it from the predicates.
 
 /** True if all predicates return true. */
 export function and<T extends KubeObject>(...predicates: readonly Predicate<NoInfer<T>>[]): Predicate<T>;

@@ -43,10 +43,7 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority | undefined;
-  /**
-   * True if the cause of this add is a change that a watch or a response has shown. False for an object that a list has
-   * shown.
-   */
+  /** Whether a watch event or a response caused this add. False for an object from a list. */
   readonly isEvent?: boolean;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
