@@ -2,17 +2,18 @@ import type { KubeObject } from '../kind/object.ts';
 import { makeUnreadable } from '../kind/unreadable-object.ts';
 
 /**
- * How many levels the value of a member of an object may be nested. The API server takes 10,000; recursive functions, also Node's own
- * (`isDeepStrictEqual`, `structuredClone`), overflow V8's stack at about 5,000. Kubernetes' own kinds need less than 40.
+ * How many levels the value of an object's member may be nested. The API server accepts 10,000. Recursive functions,
+ * including Node's own (`isDeepStrictEqual`, `structuredClone`), overflow V8's stack at about 5,000. Kubernetes' own
+ * kinds need less than 40.
  */
 export const maxNesting = 500;
 
 type Members = Record<string, unknown>;
 
 /**
- * Parses the JSON text of an object, a list or an event of a watch. Every recursive function that reads a body relies on this: it is nested at most
- * {@link maxNesting} levels below the members of each object. A deeper member of an object cannot be read; see {@link makeUnreadable}.
- * Drops deep `managedFields`, which mirror another member.
+ * Parses the JSON text of an object, a list or an event of a watch. The result is nested at most {@link maxNesting}
+ * levels below the members of each object, which every recursive function relies on. A deeper member of an object
+ * cannot be read; see {@link makeUnreadable}. Deep `managedFields` are dropped, because they mirror another member.
  *
  * @throws SyntaxError if the text is not JSON.
  */
@@ -22,7 +23,9 @@ export function parseBody(text: string): unknown {
   return body;
 }
 
-/** Whether the text has more brackets than levels are allowed: a cheap test that almost every single object fails. */
+/**
+ * Whether the text has more brackets than the allowed levels. This cheap test is false for almost every single object.
+ */
 function mayBeDeep(text: string): boolean {
   let count = 0;
   for (const bracket of ['{', '[']) {
@@ -52,7 +55,7 @@ function containObject(object: Members): void {
   }
   const deep = Object.keys(object).filter((member) => member !== 'metadata' && isTooDeep(object[member]));
   if (deep.length === 0) return;
-  // A Status has no name that an error could tell.
+  // A Status has no name that an error could contain.
   if (!isObject(metadata)) for (const member of deep) delete object[member];
   else makeUnreadable(object as unknown as KubeObject, deep, `nested more than ${maxNesting} levels deep`);
 }

@@ -367,7 +367,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
         ? ['Changed', `applied ${childText}, which differed from the spec in ${applied.difference}`]
         : this.hadChildren(object)
           ? ['Recreated', `created ${childText}, which was missing`]
-          : ['Created', `created ${what}`];
+          : ['Created', `created ${childText}`];
     this.recordEvent(object, { type: 'Normal', reason: `${child.kind}${suffix}`, note }, context);
   }
 

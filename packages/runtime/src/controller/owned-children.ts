@@ -149,7 +149,7 @@ export class OwnedChildren<T extends ReportingObject> {
   }
 
   /** Builds the manifest of a child, and registers its name as asked for. */
-  async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
+  async #prepareManifest<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
     const { kind: ownerKind, owner, store, asked, hasStatus } = this.#options;
     const manifest = childManifest({ kind: ownerKind, object: owner() }, kind, child);
     const key = keyOf(manifest);

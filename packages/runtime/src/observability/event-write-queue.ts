@@ -33,7 +33,7 @@ export class EventWriteQueue {
       this.#inFlight += 1;
       void write().finally(() => this.#onEnd());
     }
-    // Drop the started writes when they are half of the array, so that each write is moved about once on average.
+    // Drop the started writes only when they are half of the array, so that each write is moved about once on average.
     if (this.#started * 2 < this.#queue.length) return;
     this.#queue = this.#queue.slice(this.#started);
     this.#started = 0;
