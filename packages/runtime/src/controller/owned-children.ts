@@ -187,8 +187,8 @@ export class OwnedChildren<T extends ReportingObject> {
         .filter(({ metadata }) => !keptUids.has(metadata.uid))
         .map((child) => ({ kind, child })),
     );
-    // The request also checks this: the spec may ask for the children by now.
     if (surplus.length === 0) return;
+    // Deleting is irreversible, and the current spec may ask for these children.
     if (!(await isCurrent())) throw new ReconcileEnd(undefined);
     for (const { kind, child } of surplus) await this.delete(kind, child);
   }

@@ -63,7 +63,7 @@ interface Claim {
  * restarting.
  */
 export class ScopeCheck {
-  /** What the operator's own Lease must carry. */
+  /** Labels and annotations to set on the operator's own Lease. */
   readonly metadata: LeaseMetadata;
   readonly #options: ScopeCheckOptions;
   /** By the key of the Lease. Kept as long as the Lease exists, so that an expired claim does not count again. */

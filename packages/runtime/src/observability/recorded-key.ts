@@ -43,7 +43,9 @@ export class RecordedKey implements Linked<RecordedKey> {
     const replaced = similar ?? surplusOf(this.records);
     if (replaced !== undefined) this.records.splice(this.records.indexOf(replaced), 1);
     this.records.push(
-      alike === undefined ? record : { ...record, count: alike.count + 1, firstStartedAtMs: alike.firstStartedAtMs },
+      similar === undefined
+        ? record
+        : { ...record, count: similar.count + 1, firstStartedAtMs: similar.firstStartedAtMs },
     );
   }
 }
