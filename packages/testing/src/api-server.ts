@@ -143,7 +143,7 @@ export class ApiServer implements AsyncDisposable {
    * @returns the folder of the copy, for {@link restore}; `close` removes it with the default folder.
    */
   async backUp(): Promise<string> {
-    this.#mustNotRun('backed up');
+    this.#requireStopped('backed up');
     const backup = await mkdtemp(join(this.#folder, 'backup-'));
     await cp(this.#programs.dataFolder, backup, { recursive: true });
     return backup;
@@ -151,7 +151,7 @@ export class ApiServer implements AsyncDisposable {
 
   /** Restores a backup of etcd, so that the resourceVersions continue from there. The API server must be stopped. */
   async restore(backup: string): Promise<void> {
-    this.#mustNotRun('restored');
+    this.#requireStopped('restored');
     await rm(this.#programs.dataFolder, { recursive: true });
     await cp(backup, this.#programs.dataFolder, { recursive: true });
   }
@@ -163,7 +163,7 @@ export class ApiServer implements AsyncDisposable {
    * @returns the certificate of the new authority, in PEM.
    */
   async replaceServingCertificate(): Promise<string> {
-    this.#mustNotRun('given another certificate');
+    this.#requireStopped('given another certificate');
     return this.#programs.replaceServingCertificate();
   }
 
@@ -183,8 +183,8 @@ export class ApiServer implements AsyncDisposable {
     await this.close();
   }
 
-  #mustNotRun(what: string): void {
-    if (this.#running !== undefined) throw new Error(`a running API server cannot be ${what}: stop it first`);
+  #requireStopped(action: string): void {
+    if (this.#running !== undefined) throw new Error(`a running API server cannot be ${action}: stop it first`);
   }
 }
 

@@ -232,7 +232,7 @@ class Mutator {
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
         if (isDeepStrictEqual(next, current)) continue;
-        const isAccepted = await this.#give(object, next, mutation);
+        const isAccepted = await this.#replaceSpec(object, next, mutation);
         if (immutable.includes(property)) {
           if (isAccepted) throw new MutationError(`${mutation.description}: accepted, although it is immutable`);
           if (await this.#canBeCreated(next)) this.#count.immutable.add(`${this.name}/${property}`);
@@ -255,7 +255,7 @@ class Mutator {
     const step = fc.record({ mutation: fc.constantFrom(...this.#mutations), waits: fc.boolean() });
     const history = fc.array(step, { minLength: 2, maxLength: 6 });
     const result = await fc.check(
-      fc.asyncProperty(history, (steps) => this.#live(steps)),
+      fc.asyncProperty(history, (steps) => this.#runHistory(steps)),
       { seed, numRuns },
     );
     if (!result.failed) return;
@@ -264,7 +264,7 @@ class Mutator {
     throw new MutationError(`seed ${seed}: ${text}`, { cause: result.errorInstance });
   }
 
-  async #live(history: readonly { readonly mutation: SpecMutation; readonly waits: boolean }[]): Promise<void> {
+  async #runHistory(history: readonly { readonly mutation: SpecMutation; readonly waits: boolean }[]): Promise<void> {
     this.#count.histories += 1;
     const { spec: first, followedWhileRefused = [] } = this.#subject;
     await this.#withObject(first, async (object) => {
@@ -277,7 +277,7 @@ class Mutator {
           await object.settled();
           object.lastFacts = await object.factsAtRest();
         }
-        if (!(await this.#give(object, next, mutation))) continue;
+        if (!(await this.#replaceSpec(object, next, mutation))) continue;
         const isFollowed = isRefused && willBeRefused && followedWhileRefused.includes(mutation.property);
         [spec, isRefused] = [next, willBeRefused];
         if (isFollowed) {
@@ -296,7 +296,7 @@ class Mutator {
   }
 
   /** @returns whether the API server accepted the spec */
-  async #give(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
+  async #replaceSpec(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
     const { isRejected, message } = await object.replace(spec);
     this.#count[isRejected ? 'rejected' : 'accepted'] += 1;
     if (!isRejected) return true;

@@ -176,7 +176,7 @@ function suggestedFor(schema: Schema, path: string, values: Values): readonly un
     case 'array':
       return [minimal(schema, path, values), [], 'a text'];
     case 'string':
-      return [...textsFor(schema), ...oddTexts(schema), 7];
+      return [...textsFor(schema), ...unusualTexts(schema), 7];
     case 'boolean':
       return [true, false, 'true'];
     case 'integer':
@@ -201,7 +201,7 @@ function textsFor({ pattern, format, minLength = 1, maxLength = 300 }: Schema): 
   return fc.sample(matching, { numRuns: 3, seed: 1 });
 }
 
-const oddTexts = ({ maxLength = 300 }: Schema): readonly string[] => [
+const unusualTexts = ({ maxLength = 300 }: Schema): readonly string[] => [
   '',
   ' ',
   '世界 🐾 \u202e"\'\\',

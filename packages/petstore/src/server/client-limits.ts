@@ -29,8 +29,8 @@ const bytesPerRequest = 64 * 1024;
 const bytesPerPart = 4096;
 
 /**
- * Limits what all clients together can hold, and alternates between clients. See {@link FairShares} and {@link
- * FairTurns}.
+ * Limits what all clients together can hold, and alternates between clients. See {@link FairShares} and
+ * {@link FairTurns}.
  */
 export class ClientLimits {
   readonly #requests = new FairShares(maxRequestBytes);

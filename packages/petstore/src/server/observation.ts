@@ -8,8 +8,8 @@ import type { Sampler } from './sampler.ts';
 const nameOf = (code: Code | undefined): string => (code === undefined ? 'OK' : Code[code]);
 
 /**
- * Counts every request when it ends (a stream: after its last message), and converts errors with {@link
- * asConnectError}. Logs sampled requests, and requests that failed through the pet store's own fault.
+ * Counts every request when it ends (a stream: after its last message), and converts errors with
+ * {@link asConnectError}. Logs sampled requests, and requests that failed through the pet store's own fault.
  */
 export function observation(options: {
   readonly metrics: PetStoreMetrics;

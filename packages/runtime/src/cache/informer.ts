@@ -369,7 +369,7 @@ export class Informer<T extends KubeObject> {
    * @throws Error if the informer is already running.
    */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
+    if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} is already running`);
     this.#isRunning = true;
     for (const partition of this.#partitions.values()) this.#startWatchdog(partition);
     try {

@@ -121,7 +121,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
    */
   addIndex(name: string, values: IndexFunction<T>): void {
     if (this.#indexes.has(name))
-      throw new RangeError(`there is an index "${name}" already: choose another name, or add it once`);
+      throw new RangeError(`index "${name}" already exists: choose another name, or add it only once`);
     this.#indexes.set(name, this.#index(name, values));
   }
 

@@ -47,8 +47,8 @@ export interface ListOptions extends Selection, RequestOptions {
   /** Whether the list must have exactly {@link ListOptions.resourceVersion}, or that version or a later one. */
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan';
   /**
-   * The most bytes of the response; a larger one is a `ResponseTooLargeError`. Default: no limit. See {@link
-   * listPages}.
+   * The most bytes of the response; a larger one is a `ResponseTooLargeError`. Default: no limit. See
+   * {@link listPages}.
    */
   readonly maxBytes?: number;
 }

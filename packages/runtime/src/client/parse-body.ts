@@ -19,7 +19,7 @@ type Members = Record<string, unknown>;
  */
 export function parseBody(text: string): unknown {
   const body: unknown = JSON.parse(text);
-  if (isObject(body) && mayBeDeep(text)) containDepth(body);
+  if (isObject(body) && mayBeDeep(text)) limitDepth(body);
   return body;
 }
 
@@ -37,8 +37,8 @@ function mayBeDeep(text: string): boolean {
   return false;
 }
 
-function containDepth(body: Members): void {
-  for (const object of objectsOf(body)) if (isObject(object)) containObject(object);
+function limitDepth(body: Members): void {
+  for (const object of objectsOf(body)) if (isObject(object)) limitObjectDepth(object);
 }
 
 /** The object of an event of a watch, the items of a list, or the object itself. The metadata of a list has no uid. */
@@ -48,7 +48,7 @@ function objectsOf(body: Members): readonly unknown[] {
   return Array.isArray(items) && !(isObject(metadata) && 'uid' in metadata) ? items : [body];
 }
 
-function containObject(object: Members): void {
+function limitObjectDepth(object: Members): void {
   const { metadata } = object;
   if (isObject(metadata) && isTooDeep(metadata)) {
     for (const name of Object.keys(metadata)) if (isTooDeep(metadata[name])) delete metadata[name];

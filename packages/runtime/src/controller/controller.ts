@@ -52,8 +52,8 @@ export interface ReconcileContext {
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
   /**
-   * How often reconciles of this key have failed in a row before this one. Absent after a success or a {@link
-   * TerminalError}.
+   * How often reconciles of this key have failed in a row before this one. Absent after a success or a
+   * {@link TerminalError}.
    */
   readonly priorFailures?: FailedReconciles | undefined;
 }

@@ -213,7 +213,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     } catch (defect) {
       throw new AggregateError(
         [defect, error],
-        'the function `failed` threw: its error, and the one that it was asked about',
+        'the function `failed` threw: see its error and the error of the reconcile',
       );
     }
   }

@@ -355,9 +355,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * names the first corrected field). Call it with each result of {@link Applier.apply}. Does not wait and never
    * throws.
    *
-   * The Event is `DeploymentRecreated` if `Ready` already has a reason of this generation without {@link
-   * Reason.blocksCreation}. Most often somebody has deleted the child. A new version of the operator may also have
-   * added it.
+   * The Event is `DeploymentRecreated` if `Ready` already has a reason of this generation without
+   * {@link Reason.blocksCreation}. Most often somebody has deleted the child. A new version of the operator may also
+   * have added it.
    */
   recordChild(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
     if (applied.type !== 'created' && applied.type !== 'applied') return;

@@ -164,7 +164,7 @@ export class ScopeCheck {
       }
     }
     this.#claims = claims;
-    const conflicts = [...claims.values()].filter(counts).flatMap(({ conflict }) => conflict ?? []);
+    const conflicts = [...claims.values()].filter(isActive).flatMap(({ conflict }) => conflict ?? []);
     return conflicts.sort()[0];
   }
 
@@ -186,7 +186,7 @@ export class ScopeCheck {
   }
 }
 
-const counts = ({ lease: { spec }, seenAtMs }: Claim): boolean =>
+const isActive = ({ lease: { spec }, seenAtMs }: Claim): boolean =>
   performance.now() - seenAtMs < Math.min((spec?.leaseDurationSeconds ?? 0) * 1000, maxDurationMs);
 
 const labelOf = (name: string): string => `${name}/scope`;

@@ -163,13 +163,13 @@ export class Manager {
    * Adds a controller. It starts when the caches of the kinds that it watches, and of the kinds that no controller
    * watches, have synced. So a kind that cannot be listed delays only the controllers that watch it.
    *
-   * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever {@link
-   *   informer} throws.
+   * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
+   *   {@link informer} throws.
    */
   controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
     this.#refuseIfStopped();
     const name = options.name ?? kind.kind.toLowerCase();
-    if (this.#controllers.has(name)) throw new Error(`there is a controller "${name}" already: give this one a name`);
+    if (this.#controllers.has(name)) throw new Error(`controller "${name}" already exists: give this one another name`);
     const held: Kind[] = [];
     const informers: InformerSource = (other, informerOptions) => {
       const informer = this.informer(other, informerOptions);
@@ -255,7 +255,7 @@ export class Manager {
    *   error.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
-    if (this.#state !== 'new') throw new Error('a manager runs once');
+    if (this.#state !== 'new') throw new Error('a manager runs only once: construct a new one');
     this.#state = 'running';
     if (leading !== undefined) this.#standBy(leading);
     const synced = this.#allSynced();

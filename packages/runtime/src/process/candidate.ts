@@ -121,8 +121,8 @@ export class Candidate {
   }
 
   /**
-   * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed ({@link
-   * LeaderElector.isLeaseAlive}). The caches of a warm standby must be ready too.
+   * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed
+   * ({@link LeaderElector.isLeaseAlive}). The caches of a warm standby must be ready too.
    *
    * A leader is ready while its caches are. It must also have checked whether another operator works in the same
    * namespaces, or have given up: after ten seconds, or at once if it may not list Leases.

@@ -443,8 +443,8 @@ const rules: Readonly<Record<string, Rules>> = {
  * PersistentVolumeClaims, Pods and Services. Undefined for any other kind.
  *
  * The defaults are those of Kubernetes 1.36, with the admission plugins Priority, DefaultTolerationSeconds and
- * StorageObjectInUseProtection. Rare fields of pods, such as priority classes, and dual-stack Services may throw {@link
- * NotSimulatedError}.
+ * StorageObjectInUseProtection. Rare fields of pods, such as priority classes, and dual-stack Services may throw
+ * {@link NotSimulatedError}.
  *
  * Differences from the API server:
  * - Of a spec only common mistakes are detected: names, containers, restart policies, selectors, ports and immutable

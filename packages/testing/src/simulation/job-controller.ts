@@ -6,8 +6,8 @@ import { NotSimulatedError } from './strategy.ts';
 
 /**
  * Simulates the controller of Jobs: creates a pod for each Job, and completes or fails the Job with its pod. A pod ends
- * when a test sets its phase to `Succeeded` or `Failed`; nothing else runs pods. For {@link
- * ClusterOptions.otherControllers}.
+ * when a test sets its phase to `Succeeded` or `Failed`; nothing else runs pods. For
+ * {@link ClusterOptions.otherControllers}.
  *
  * @throws NotSimulatedError for Jobs of more than one pod, and for failures that must be retried.
  */

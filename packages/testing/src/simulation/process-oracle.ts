@@ -126,7 +126,7 @@ export class ProcessOracle implements OperatorObserver {
       },
       started: (key) => {
         if ((watched.inFlight.get(key) ?? 0) > 0)
-          this.#violate(
+          this.#reportViolation(
             `a reconcile of ${controller.name} ${key} begins while a request of the one before has no response`,
           );
         watched.starts.set(key, this.#seen(controller, key));
@@ -162,7 +162,7 @@ export class ProcessOracle implements OperatorObserver {
     return isWorking ? this.#missedChange(mayMiss) : undefined;
   }
 
-  #violate(what: string): void {
+  #reportViolation(what: string): void {
     this.#violation ??= `${this.#process}: ${what}`;
   }
 
@@ -182,12 +182,12 @@ export class ProcessOracle implements OperatorObserver {
       const [key, name] = [keyString(object.metadata), `${informer.kind.kind} ${object.metadata.name}`];
       const known = mirror.get(key);
       if ((type === 'added') !== (known === undefined))
-        this.#violate(`${name} is ${type}, but it was known: ${known !== undefined}`);
-      else if (known !== undefined && known.uid !== uid) this.#violate(`${name} is ${type}, but has another uid`);
+        this.#reportViolation(`${name} is ${type}, but it was known: ${known !== undefined}`);
+      else if (known !== undefined && known.uid !== uid) this.#reportViolation(`${name} is ${type}, but has another uid`);
       else if (type === 'modified' && compareResourceVersions(version, known?.version ?? version) < 0)
-        this.#violate(`the cache goes back in time: ${name} had version ${known?.version}, now ${version}`);
+        this.#reportViolation(`the cache goes back in time: ${name} had version ${known?.version}, now ${version}`);
       else if (type === 'added' && gone.has(uid) && (!mayReturn || this.#deleted.has(uid)))
-        this.#violate(`${name} was gone, and comes back`);
+        this.#reportViolation(`${name} was gone, and comes back`);
       if (type === 'deleted') {
         mirror.delete(key);
         gone.add(uid);
@@ -259,7 +259,7 @@ export class ProcessOracle implements OperatorObserver {
     const name = `${kind.kind} ${key.name}`;
     if (isGone) {
       if (heldUid === uid) this.#deleted.add(uid);
-      if (held?.uid === uid) this.#violate(`the cache shows ${name}, which the process has deleted`);
+      if (held?.uid === uid) this.#reportViolation(`the cache shows ${name}, which the process has deleted`);
       return;
     }
     const isOlder = held?.uid === uid && compareResourceVersions(held.resourceVersion, version) < 0;
@@ -268,7 +268,7 @@ export class ProcessOracle implements OperatorObserver {
       labelSelector === undefined && fieldSelector === undefined && namespaces?.includes(key.namespace ?? '') !== false;
     const isLacking = isSelected && held?.uid !== uid && this.#current(kind, uid) !== undefined;
     if (isOlder || isLacking)
-      this.#violate(`the cache does not show ${name} at version ${version}, which the process has written`);
+      this.#reportViolation(`the cache does not show ${name} at version ${version}, which the process has written`);
   }
 
   #requireSelected({ kind, store, selection }: AnyInformer): void {
@@ -277,7 +277,7 @@ export class ProcessOracle implements OperatorObserver {
     if (selects === undefined) return;
     const other = store.list().find(({ metadata }) => !selects((label) => metadata.labels?.[label]));
     if (other !== undefined)
-      this.#violate(`the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`);
+      this.#reportViolation(`the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`);
   }
 
   #current(kind: Kind, uid: string): StoredObject | undefined {

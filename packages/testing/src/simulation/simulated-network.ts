@@ -37,7 +37,7 @@ export class SimulatedNetwork {
   connect(process: string, { isImmediate = false }: { readonly isImmediate?: boolean } = {}): Connection {
     const opened = (exchange: SimulatedExchange): void => {
       this.#exchanges.add(exchange);
-      if (!isImmediate && !exchange.isUpkeep) this.#requests += 1;
+      if (!isImmediate && !exchange.isSentAtRest) this.#requests += 1;
     };
     return {
       server: new URL('http://kubernetes.simulated'),
@@ -201,7 +201,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   }
 
   /** Whether the request is a list, a watch or about a Lease. An operator at rest sends these too. */
-  get isUpkeep(): boolean {
+  get isSentAtRest(): boolean {
     const { method, path } = this.#request;
     return path.includes('/leases') || (method === 'GET' && /[?&](?:watch|limit)=/.test(path));
   }

@@ -61,8 +61,8 @@ export interface SimulatedProcess {
  * Runs an operator, its API server, the network between them, and their clock in this process. Nothing happens by
  * itself.
  *
- * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link
- * advance}, and with each step.
+ * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and
+ * {@link advance}, and with each step.
  *
  * Assumptions: the operator does no input or output except through its client, and waits only with timers or promises.
  * A socket, a file, a process or a worker is refused, except synchronous reads.

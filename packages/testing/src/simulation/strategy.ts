@@ -69,8 +69,8 @@ export interface Strategy {
   /** The fields that a write of the object, or of its status, does not change. */
   resetFields?(subresource: 'status' | undefined): FieldsV1;
   /**
-   * Prunes unknown fields and fills in defaults, as the API server does when it decodes a body. @throws {@link
-   * RefusedError} if the object cannot be decoded.
+   * Prunes unknown fields and fills in defaults, as the API server does when it decodes a body. @throws
+   * {@link RefusedError} if the object cannot be decoded.
    */
   decode(object: StoredObject): StoredObject;
   /** Prepares and validates a new object, which has a name, uid and creation time. @throws {@link RefusedError} */
