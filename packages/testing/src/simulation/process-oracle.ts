@@ -183,7 +183,8 @@ export class ProcessOracle implements OperatorObserver {
       const known = mirror.get(key);
       if ((type === 'added') !== (known === undefined))
         this.#reportViolation(`${name} is ${type}, but it was known: ${known !== undefined}`);
-      else if (known !== undefined && known.uid !== uid) this.#reportViolation(`${name} is ${type}, but has another uid`);
+      else if (known !== undefined && known.uid !== uid)
+        this.#reportViolation(`${name} is ${type}, but has another uid`);
       else if (type === 'modified' && compareResourceVersions(version, known?.version ?? version) < 0)
         this.#reportViolation(`the cache goes back in time: ${name} had version ${known?.version}, now ${version}`);
       else if (type === 'added' && gone.has(uid) && (!mayReturn || this.#deleted.has(uid)))
@@ -277,7 +278,9 @@ export class ProcessOracle implements OperatorObserver {
     if (selects === undefined) return;
     const other = store.list().find(({ metadata }) => !selects((label) => metadata.labels?.[label]));
     if (other !== undefined)
-      this.#reportViolation(`the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`);
+      this.#reportViolation(
+        `the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`,
+      );
   }
 
   #current(kind: Kind, uid: string): StoredObject | undefined {
