@@ -2,7 +2,7 @@
 import { type CleanedEnv, cleanEnv, makeValidator } from 'envalid';
 
 /**
- * Makes an envalid validator whose error says what the setting takes.
+ * Creates an envalid validator. Its error says which values the setting accepts.
  *
  * @param parse returns undefined for an invalid text.
  */
@@ -22,20 +22,20 @@ export const integer = (min: number, max: number) =>
 
 export const port = integer(1, 65_535);
 
-/** A number above 0, which may have a fraction. */
+/** A number above 0, possibly with a fraction. */
 export const amount = (unit: string, max: number) =>
   accept(`a number of ${unit} above 0, ${max} at most`, (text) => {
     const value = Number(text);
     return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= max ? value : undefined;
   });
 
-/** Up to one day. */
+/** A number of seconds, up to one day. */
 export const seconds = amount('seconds', 86_400);
 
 export const matching = (takes: string, pattern: RegExp) =>
   accept(takes, (text) => (pattern.test(text) ? text : undefined));
 
-/** JSON that is of a type. */
+/** JSON of a type. */
 export const json = <T>(takes: string, isOfType: (value: unknown) => value is T) =>
   accept(takes, (text) => {
     const value = parseJson(text);
@@ -61,9 +61,10 @@ export type LogLevel = (typeof logLevels)[number];
 export const logLevel = oneOf(logLevels);
 
 /**
- * Reads the variables. An empty variable counts as unset, because a ConfigMap cannot unset one.
+ * Reads the variables. An empty variable counts as unset, because a ConfigMap cannot unset a variable.
  *
- * @param SettingsError thrown for invalid values. Its message has one line per variable: its name, its value, what it takes.
+ * @param SettingsError thrown for invalid values. Its message has one line per variable: the name, the value, and which
+ *   values the setting accepts.
  */
 export function readEnvironment<S>(
   environment: NodeJS.ProcessEnv,

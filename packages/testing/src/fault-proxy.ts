@@ -21,13 +21,14 @@ import { resetConnection } from './reset-connection.ts';
 /** Options of a {@link FaultProxy}. */
 export interface FaultProxyOptions {
   /**
-   * The API server, and the proxy's credentials for it. The proxy terminates TLS, so a client's certificate does not reach
-   * the API server. A request with an `Authorization` header keeps it and is sent without the proxy's certificate.
+   * The API server, and the proxy's credentials for it. The proxy terminates TLS, so a client's certificate does not
+   * reach the API server. A request with an `Authorization` header keeps it and is sent without the proxy's
+   * certificate.
    */
   readonly upstream: Connection;
   /** The proxy's certificate for 127.0.0.1, and its CA. Default: the proxy serves plain HTTP. */
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
-  /** Is told about every request and response. Default: none. */
+  /** Observes every request and response. Default: none. */
   readonly observer?: ProxyObserver;
 }
 
@@ -39,7 +40,10 @@ export interface ProxyObserver {
   response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
   /** The API server has sent an event of a watch: a line of JSON. */
   watchEvent?(request: ProxiedRequest, line: string): void;
-  /** The API server has ended or refused a watch, as it does at its timeout, and when a CustomResourceDefinition changes. */
+  /**
+   * The API server has ended or refused a watch, as it does at its timeout, and when a CustomResourceDefinition
+   * changes.
+   */
   watchEnded?(request: ProxiedRequest): void;
   /** A fault of the type `crash` has struck. */
   crash?(): void;
@@ -51,10 +55,13 @@ export interface ObservedResponse {
   readonly body: string;
 }
 
-/** Not forwarded: they belong to one connection, and a response that may break off has no content-length. */
+/**
+ * These headers are not forwarded: they belong to one connection, and a response that may break off must have no
+ * content-length.
+ */
 const connectionHeaders = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'host'];
 
-/** Longer than a client keeps an idle connection, so that the proxy does not close it first. */
+/** Longer than a client keeps an idle connection, so that the client closes it first. */
 const keepAliveTimeoutMs = 600_000;
 
 /**
@@ -144,7 +151,7 @@ export class FaultProxy implements AsyncDisposable {
     return this.#statuses.get(status) ?? 0;
   }
 
-  /** For the API server, the client's process ends, as with the fault `crash`. */
+  /** Simulates the end of the client's process, like the fault `crash`. */
   crash(): void {
     this.#hasCrashed = true;
     for (const socket of this.#sockets.values()) socket.destroy();
@@ -171,7 +178,7 @@ export class FaultProxy implements AsyncDisposable {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
-    // First, so that the observer can choose the request for a fault.
+    // Call the observer first, so that it can choose the request for a fault.
     this.#observer.request?.(proxied, request.socket.remotePort);
     const due = [...this.#faults].find(
       (injected) =>
@@ -205,7 +212,7 @@ export class FaultProxy implements AsyncDisposable {
   async #send(request: IncomingMessage, asOf?: string): Promise<ClientRequest> {
     const { server } = this.#upstream;
     const url = new URL(request.url ?? '/', server);
-    // A later page has the version of the first one.
+    // A later page has the version of the first page.
     if (asOf !== undefined && !url.searchParams.has('continue')) {
       url.searchParams.set('resourceVersion', asOf);
       url.searchParams.set('resourceVersionMatch', 'Exact');
@@ -222,7 +229,7 @@ export class FaultProxy implements AsyncDisposable {
     });
   }
 
-  /** Crashes, and forwards the request after that. */
+  /** Crashes first, and forwards the request afterwards. */
   async #forwardLate(proxied: ProxiedRequest, request: IncomingMessage, isDue: AbortSignal): Promise<void> {
     const body = await buffer(request);
     this.crash();
@@ -240,14 +247,14 @@ export class FaultProxy implements AsyncDisposable {
     const { proxied, request, response, due } = forwarded;
     if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
     if (response.destroyed) {
-      // The client has given up.
+      // The client has closed the connection.
       this.#observer.response?.(proxied, undefined);
       return;
     }
     const asOf = due?.fault.type === 'as-of' && due.tryCount() ? due.fault.resourceVersion : undefined;
     const upstream = await this.#send(request, asOf);
     response.on('close', () => {
-      // What a client has sent completely before it crashes, the API server may still process.
+      // If a client has sent a write completely before it crashes, the API server may still process the write.
       if (!(this.#hasCrashed && isWrite(proxied) && request.readableEnded)) upstream.destroy();
     });
     upstream.on('error', () => response.destroy());
@@ -269,7 +276,7 @@ export class FaultProxy implements AsyncDisposable {
     this.#statuses.set(status, this.responses(status) + 1);
     this.#observe(proxied, upstream);
     if (this.#hasCrashed) {
-      // Nobody reads it, and a response that is not read never ends.
+      // Discard the response: a response that nobody reads never ends.
       upstream.resume();
       return;
     }
@@ -312,7 +319,7 @@ export class FaultProxy implements AsyncDisposable {
     const decoder = new TextDecoder();
     upstream.on('data', (chunk: Buffer) => {
       text += decoder.decode(chunk, { stream: true });
-      // The response to a refused watch is an error.
+      // The response to a refused watch is an error, not a stream of events.
       if (!isWatch(proxied) || upstream.statusCode !== 200) return;
       const lines = text.split('\n');
       text = lines.pop() ?? '';
@@ -338,7 +345,7 @@ interface ForwardedRequest {
 const affectsRequest = ({ type }: Fault): boolean =>
   ['error-response', 'delayed', 'as-of', 'lost-response', 'crash'].includes(type);
 
-/** Only a watch can deliver an ERROR event, or hold events. */
+/** Only a watch can deliver an ERROR event, or hold events back. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>
   !affectsRequest(fault) && ((fault.type !== 'error-event' && fault.type !== 'hold') || isWatch(request));
 

@@ -12,8 +12,8 @@ export type Fault =
       readonly retryAfterSeconds?: number;
     }
   /**
-   * The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. If it rejects, the
-   * connection ends without a response.
+   * The proxy forwards the request when `until` has resolved. A test may use `until` to change the object that the
+   * request is about. If `until` rejects, the connection ends without a response.
    */
   | { readonly type: 'delayed'; readonly until: (request: ProxiedRequest) => Promise<unknown> }
   /** A list returns the objects as of an earlier version, until the API server has compacted it. */
@@ -21,15 +21,16 @@ export type Fault =
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-response' }
   /**
-   * For the API server, the client's process ends: the proxy closes every connection, and forwards nothing more. A write that the
-   * client has sent completely is still processed. It happens when a request arrives and is not forwarded (`unsent`), when
-   * the API server has responded and the response is lost (`reply-lost`), or when the client has the response (`replied`).
-   * With `late`, the request was on its way: the API server gets it when the fault is off. Permanent.
+   * Simulates the end of the client's process: the proxy closes every connection, and forwards nothing more. The API
+   * server still processes a write that the client has sent completely. `at` says when this happens. `unsent`: a
+   * request arrives and is not forwarded. `reply-lost`: the API server has responded and the response is lost.
+   * `replied`: the client has the response. `late`: the request was on its way, and the API server receives it when the
+   * fault is off. Permanent.
    */
   | { readonly type: 'crash'; readonly at: 'unsent' | 'reply-lost' | 'replied' | 'late' }
   /**
-   * The response breaks off in the middle of a line or a page. `reset` resets the connection; `end` ends the body as if it
-   * were complete. An open watch is cut at its next bytes; with `reset`, an idle watch is reset at once.
+   * The response breaks off in the middle of a line or a page. `reset` resets the connection; `end` ends the body as if
+   * it were complete. An open watch is cut at its next bytes; with `reset`, an idle watch is reset at once.
    */
   | {
       readonly type: 'cut';
@@ -42,8 +43,9 @@ export type Fault =
   /** The response delivers nothing more but stays open, as if the other end of the connection were gone. Permanent. */
   | { readonly type: 'silence' }
   /**
-   * A watch delivers nothing until the fault is off, as from an API server whose cache lags. Then it delivers what it has held, or
-   * with `expires` ends with 410 `Expired` instead: the client lists again and never sees what happened in between.
+   * A watch delivers nothing until the fault is off, as if the API server's cache lagged. Then it delivers the held
+   * events. With `expires` it ends with 410 `Expired` instead, so the client relists and never sees what happened in
+   * between.
    */
   | { readonly type: 'hold'; readonly expires: boolean }
   /** The response is read and forwarded at this rate, and at full speed again when the fault is off. */
@@ -76,7 +78,7 @@ export class InjectedFault {
     this.#times = target.times ?? Number.POSITIVE_INFINITY;
   }
 
-  /** The number of affected requests. Assert that it is not 0, or the test has tested nothing. */
+  /** The number of affected requests. Assert that it is not 0: otherwise the test has tested nothing. */
   get count(): number {
     return this.#count;
   }
@@ -91,7 +93,9 @@ export class InjectedFault {
     return this.#ended.signal;
   }
 
-  /** True if the fault should affect this request. Call it once per request, because it counts the matching requests. */
+  /**
+   * True if the fault should affect this request. Call it once per request, because it counts the matching requests.
+   */
   isDue(request: ProxiedRequest): boolean {
     if (this.#ended.signal.aborted || this.#count >= this.#times || !this.#on(request)) return false;
     this.#matchCount += 1;

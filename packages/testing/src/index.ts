@@ -1,6 +1,6 @@
 /**
- * `@echoperator/testing`: a real API server that a test starts, stops and restores, and a proxy in front of it that
- * injects faults. For any test runner.
+ * `@echoperator/testing`: a real API server that a test starts, stops and restores, and a proxy in front of the server
+ * that injects faults. For any test runner.
  */
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';

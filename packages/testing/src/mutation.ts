@@ -10,34 +10,41 @@ import { addLeaves, common, differenceOf, type Facts, factsOf } from './facts.ts
 import { forEachConcurrently } from './for-each-concurrently.ts';
 import { type SpecMutation, type SpecRule, specMutations, specRules } from './spec-mutations.ts';
 
-/** A kind to mutate. Its operator runs already. */
+/** A kind to mutate. Its operator must already run. */
 export interface MutationSubject {
   /** A namespaced kind whose status has `observedGeneration` and the condition `Ready`. */
   readonly kind: CustomKind;
-  /** The kinds of the objects that the operator maintains for it. */
+  /** The kinds of the objects that the operator maintains for an object of this kind. */
   readonly children: readonly Kind[];
   /** A valid spec. */
   readonly spec: object;
   /**
-   * Values to try instead of those that the schema suggests, by the path of the property, such as `bookApp.env[].name`. For values that
-   * a schema does not tell (a cron schedule), and for those that would cost too much (a billion replicas).
+   * Values to try instead of those that the schema suggests, by the path of the property, such as `bookApp.env[].name`.
+   * Use this for values that a schema cannot describe (a cron schedule), and instead of values that would cost too much
+   * (a billion replicas).
    */
   readonly values?: Readonly<Record<string, readonly unknown[]>>;
-  /** Children that stay when the object is deleted. Default: none. */
+  /** Kinds of children that remain when the object is deleted. Default: none. */
   readonly childrenThatStay?: readonly Kind[];
   /** Properties that change neither the children nor the status. Default: none. */
   readonly withoutEffect?: readonly string[];
   /** Properties that cannot change after the object was created. Default: none. */
   readonly immutable?: readonly string[];
-  /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
+  /** Reasons of Ready that mean that the spec is refused, in addition to reasons with `Invalid` or `Refused`. */
   readonly refusals?: readonly string[];
-  /** Properties that the operator follows while another one is refused, such as `replicas` beside an invalid template. Default: none. */
+  /**
+   * Properties that the operator applies even while another property is refused, such as `replicas` beside an invalid
+   * template. Default: none.
+   */
   readonly followedWhileRefused?: readonly string[];
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
-  /** Whether the value at a path, such as `Job hello #1.spec.suspend`, may depend on the object's history. Default: none may. */
+  /**
+   * Whether the value at a path, such as `Job hello #1.spec.suspend`, may depend on the object's history. Default: none
+   * may.
+   */
   mayDiffer?(path: string): boolean;
-  /** Returns what the operator maintains outside of the cluster for the objects of a namespace. It is compared too. */
+  /** Returns what the operator maintains outside the cluster for the objects of a namespace. It is compared too. */
   outside?(namespace: string): Promise<unknown>;
 }
 
@@ -46,17 +53,17 @@ export interface MutateOptions {
   /** A connection to the API server with administrator permissions. */
   readonly connection: Connection;
   readonly subjects: readonly MutationSubject[];
-  /** Repeats the random histories. Default: random. */
+  /** The seed of the random histories. Default: random. */
   readonly seed?: number;
-  /** The random histories of each subject. Default 20. */
+  /** The number of random histories of each subject. Default 20. */
   readonly histories?: number;
   /** Selects the plans to run, by their names: `echo/message` or `echo/histories`. Default: all. */
   readonly select?: (plan: string) => boolean;
   /** Creates a namespace and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;
-  /** How many plans run at a time. Default 4. */
+  /** How many plans run concurrently. Default 4. */
   readonly concurrency?: number;
-  /** Is called for each failure at once, because a run may take minutes. */
+  /** Called for each failure immediately, because a run may take minutes. */
   readonly onFailure?: (failure: MutationError) => void;
   /** How long an object may take to settle, in milliseconds. Default 30,000. */
   readonly timeoutMs?: number;
@@ -66,15 +73,18 @@ export interface MutateOptions {
 export interface MutateReport {
   readonly properties: {
     readonly all: readonly string[];
-    /** Those for which the API server accepted another value. */
+    /** Properties for which the API server accepted another value. */
     readonly changed: readonly string[];
-    /** Those for which it rejected each other value, and new objects were created with other values. */
+    /**
+     * Properties for which the API server rejected each other value, although new objects could be created with other
+     * values.
+     */
     readonly immutable: readonly string[];
   };
   /** The CEL rules of the specs, such as `PodSet/template.metadata.labels: the label app is reserved`. */
   readonly rules: {
     readonly all: readonly string[];
-    /** Those that a rejection of the API server named. */
+    /** Rules that a rejection of the API server named. */
     readonly broken: readonly string[];
   };
   /** How many values the API server accepted, and how many it rejected. */
@@ -86,35 +96,36 @@ export interface MutateReport {
   readonly minutes: number;
 }
 
-/** An object did not become what its spec says. */
+/** An object did not become what its spec describes. */
 export class MutationError extends Error {
   override readonly name = 'MutationError';
 }
 
-/** A new object has settled when nothing of it has changed for this time. */
+/** A new object has settled when it and its children have not changed for this time. */
 const quietMs = 1000;
 
-/** Members that tell the history of an object. */
+/** Members that depend on the history of an object. */
 const omitted = ['managedFields', 'resourceVersion', 'generation', 'observedGeneration'];
 
-/** A reason of Ready that says that the spec, or what follows from it, is refused. */
+/** Matches reasons of Ready that mean that the spec, or a request that follows from it, is refused. */
 const refused = /(Invalid|Refused)/;
 
 /**
- * Changes the specs of objects in every way that their schema suggests, and compares each object with a new one of the same spec.
+ * Changes the specs of objects in every way that their schema suggests, and compares each object with a new one of the
+ * same spec.
  *
- * For each property, one object gets each value after the other, then none, then its first spec again. Random histories change
- * several properties, in part before the operator has handled the change before; the shortest failing history is reported. A plan
- * fails unless
+ * For each property, one object gets each value in turn, then no value, then its first spec again. Random histories
+ * change several properties, sometimes before the operator has handled the previous change. The shortest failing
+ * history is reported. A plan fails unless
  *
  * - each accepted spec settles: `observedGeneration` and the condition Ready are those of the last generation;
- * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
- *   differs between two new objects;
- * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were. If the
- *   API server refuses a part (`Refused`), a child of another part may also be like that of a new object. The message of Ready names the
- *   property;
+ * - then the object and its children equal a new object and its children, apart from uids, versions, generations,
+ *   times, and differences between two new objects;
+ * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children
+ *   unchanged. If the API server refuses a part (`Refused`), a child of another part may also equal that of a new
+ *   object. The message of Ready names the property;
  * - at least one of the values of a property changes the children, the status or the metadata of a new object;
- * - the API server's rejection names the property, and it rejects each change of an immutable one;
+ * - the API server's rejection names the property, and the API server rejects each change of an immutable property;
  * - the first spec restores the first state, and after the deletion nothing is left.
  */
 export async function mutate(options: MutateOptions): Promise<MutateReport> {
@@ -196,7 +207,7 @@ class Mutator {
   readonly #client: Client;
   readonly #options: MutateOptions;
   readonly #count: Count;
-  /** By spec, as JSON. Histories have the same specs again and again, the more when they shrink. */
+  /** By spec, as JSON. Histories repeat the same specs often, especially while they shrink. */
   readonly #refusals = new Map<string, Promise<boolean>>();
   readonly #learned = new Map<string, Promise<Facts>>();
 
@@ -211,7 +222,7 @@ class Mutator {
     this.properties = [...new Set(this.#mutations.map(({ property }) => property))];
   }
 
-  /** Gives one object each value of a property, none, and its first spec again. */
+  /** Gives one object each value of a property, then no value, then its first spec again. */
   async mutate(property: string): Promise<void> {
     const { spec, withoutEffect = [], immutable = [] } = this.#subject;
     await this.#withObject(spec, async (object) => {
@@ -221,7 +232,7 @@ class Mutator {
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
         if (isDeepStrictEqual(next, current)) continue;
-        const isAccepted = await this.#give(object, next, mutation);
+        const isAccepted = await this.#replaceSpec(object, next, mutation);
         if (immutable.includes(property)) {
           if (isAccepted) throw new MutationError(`${mutation.description}: accepted, although it is immutable`);
           if (await this.#canBeCreated(next)) this.#count.immutable.add(`${this.name}/${property}`);
@@ -244,7 +255,7 @@ class Mutator {
     const step = fc.record({ mutation: fc.constantFrom(...this.#mutations), waits: fc.boolean() });
     const history = fc.array(step, { minLength: 2, maxLength: 6 });
     const result = await fc.check(
-      fc.asyncProperty(history, (steps) => this.#live(steps)),
+      fc.asyncProperty(history, (steps) => this.#runHistory(steps)),
       { seed, numRuns },
     );
     if (!result.failed) return;
@@ -253,7 +264,7 @@ class Mutator {
     throw new MutationError(`seed ${seed}: ${text}`, { cause: result.errorInstance });
   }
 
-  async #live(history: readonly { readonly mutation: SpecMutation; readonly waits: boolean }[]): Promise<void> {
+  async #runHistory(history: readonly { readonly mutation: SpecMutation; readonly waits: boolean }[]): Promise<void> {
     this.#count.histories += 1;
     const { spec: first, followedWhileRefused = [] } = this.#subject;
     await this.#withObject(first, async (object) => {
@@ -261,19 +272,19 @@ class Mutator {
       for (const { mutation, waits } of history) {
         const next = mutation.apply(spec);
         const willBeRefused = await this.#refuses(next);
-        // Only what has settled is certain to stay as it is when the next spec is refused.
+        // Only a settled state is certain to stay unchanged when the next spec is refused.
         if (willBeRefused && !isRefused) {
           await object.settled();
           object.lastFacts = await object.factsAtRest();
         }
-        if (!(await this.#give(object, next, mutation))) continue;
+        if (!(await this.#replaceSpec(object, next, mutation))) continue;
         const isFollowed = isRefused && willBeRefused && followedWhileRefused.includes(mutation.property);
         [spec, isRefused] = [next, willBeRefused];
         if (isFollowed) {
           await object.settled();
           object.lastFacts = await object.factsAtRest();
         } else if (willBeRefused) {
-          // Its children are what those of the next refused spec are compared with: the operator may follow a part of it.
+          // The children of the next refused spec are compared with these: the operator may apply a part of that spec.
           await this.#expectEqual(object, next, mutation.description);
         } else if (waits) {
           await object.settled();
@@ -285,7 +296,7 @@ class Mutator {
   }
 
   /** @returns whether the API server accepted the spec */
-  async #give(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
+  async #replaceSpec(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
     const { isRejected, message } = await object.replace(spec);
     this.#count[isRejected ? 'rejected' : 'accepted'] += 1;
     if (!isRejected) return true;
@@ -297,9 +308,9 @@ class Mutator {
   readonly #isEffect = (path: string): boolean => !path.startsWith(`${this.name} ${name} #1.spec`);
 
   /**
-   * Waits until the object is like a new one of the spec; if Ready refuses the spec, the children must be as before.
+   * Waits until the object is like a new one of the spec. If Ready refuses the spec, the children must be unchanged.
    *
-   * @param property has changed, so a refusal must name it. Default: any of them may be the reason
+   * @param property the changed property, which a refusal must name. Default: a refusal may name any property
    * @returns the facts of a new object
    */
   async #expectEqual(object: ObjectOfSpec, spec: object, description: string, property?: string): Promise<Facts> {
@@ -311,7 +322,7 @@ class Mutator {
     const reason = expected.get(`${ready}.reason`);
     const isRefused = typeof reason === 'string' && this.#isRefusal(reason);
     const isChild = (path: string): boolean => objectOf(path) !== objectOf(ready ?? '');
-    // The status and the message may tell what stays as it was.
+    // The status and the message may describe the unchanged state.
     const isCompared = (path: string): boolean =>
       !isRefused || (isChild(path) && before !== undefined) || path === `${ready}.reason` || path === `${ready}.status`;
     const isEqual = async (): Promise<boolean> => {
@@ -327,16 +338,17 @@ class Mutator {
     object.lastFacts = await object.facts();
     if (isRefused) {
       const message = String(object.lastFacts.get(`${ready}.message`) ?? '');
-      const isTold = property === undefined ? message !== '' : namesProperty(message, property);
-      if (!isTold)
+      const isNamed = property === undefined ? message !== '' : namesProperty(message, property);
+      if (!isNamed)
         throw new MutationError(`${description}: the message of ${reason} does not name the property: ${message}`);
     }
     return expected;
   }
 
   /**
-   * What an object should be after a refused spec: itself like a new object, and each child as before. Unless the whole spec is invalid,
-   * the operator may have followed the part of it that is not refused: then a child is like that of a new object.
+   * The expected state of an object after a refused spec: the object itself is like a new object, and each child is
+   * unchanged. If only a part of the spec is refused, the operator may have applied the rest: then a child may also be
+   * like that of a new object.
    */
   #afterRefusal(
     reason: string,
@@ -354,7 +366,7 @@ class Mutator {
     return new Map(wanted.flat());
   }
 
-  /** Whether the API server accepts new objects of a spec. They are compared with each other. */
+  /** Whether the API server accepts new objects of a spec. The new objects are compared with each other. */
   async #canBeCreated(spec: object): Promise<boolean> {
     try {
       await this.#factsOfNew(spec);
@@ -422,7 +434,7 @@ class Mutator {
     return common(all);
   }
 
-  /** Runs `work` with a new object in a new namespace, deletes it, and expects that nothing is left. */
+  /** Runs `work` with a new object in a new namespace, deletes the object, and expects that nothing is left. */
   async #withObject<R>(spec: object, work: (object: ObjectOfSpec) => Promise<R>): Promise<R> {
     const client = this.#client;
     const { createNamespace = () => newNamespace(client), timeoutMs = 30_000 } = this.#options;
@@ -442,10 +454,10 @@ class Mutator {
 
 const name = 'mutated';
 
-/** The object in a path of {@link Facts}: `Job hello #1` of `Job hello #1.spec.suspend`. */
+/** The object in a path of {@link Facts}: `Job hello #1` for `Job hello #1.spec.suspend`. */
 const objectOf = (path: string): string => /^.* #\d+(?=\.)/.exec(path)?.[0] ?? 'outside';
 
-/** Whether a message has a part of the property's path. */
+/** Whether a message contains a part of the property's path. */
 const namesProperty = (message: string, property: string): boolean =>
   property.split(/\W+/).some((part) => part !== '' && message.includes(part));
 
@@ -467,7 +479,7 @@ type StatusObject = KubeObject & { readonly status?: StandardStatus };
 
 /** An object of the mutated kind, alone in its namespace. */
 class ObjectOfSpec {
-  /** Its facts when it had last settled. */
+  /** The object's facts when it last settled. */
   lastFacts: Facts | undefined;
   readonly #subject: MutationSubject;
   readonly #client: Client;

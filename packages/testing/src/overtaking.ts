@@ -17,17 +17,18 @@ const finalizer = 'example.com/somebody-else';
 
 const conditionType = 'SomebodyElse';
 
-/** What somebody else did to an object just before a write of the operator arrived. */
+/** A change that another client made to an object just before a write of the operator arrived. */
 export interface Overtaking {
-  /** `replaced`: another object, which belongs to nobody, has the name. */
+  /** `replaced`: another object, which nobody owns, has the name. */
   readonly type: 'edited' | 'replaced';
-  /** @throws Error if the operator has undone it */
+  /** @throws Error if the operator has undone the change */
   check(): Promise<void>;
   undo(): Promise<void>;
 }
 
 /**
- * Replaces a child by an object of the same name that belongs to nobody. Adds a condition and a finalizer to any other object.
+ * Replaces a child by an object of the same name that nobody owns. Adds a condition and a finalizer to any other
+ * object.
  *
  * @returns undefined if there is no object
  */
@@ -38,7 +39,7 @@ export async function overtake(client: Client, kind: Kind, key: ObjectKey): Prom
 }
 
 async function edit(client: Client, kind: Kind, key: ObjectKey): Promise<Overtaking> {
-  /** Repeats an edit that the operator has overtaken in turn. An object that is gone needs none. */
+  /** Edits the object, and retries if the operator changes it first. An object that is gone is skipped. */
   const change = (work: (object: ConditionedObject) => Promise<unknown>): Promise<unknown> =>
     eventually(`${kind.kind} ${key.name} is edited`, async () => {
       const object = await getIfPresent<ConditionedObject>(client, kind, key);
@@ -87,12 +88,12 @@ async function edit(client: Client, kind: Kind, key: ObjectKey): Promise<Overtak
     check: async () => {
       const object = await getIfPresent<ConditionedObject>(client, kind, key);
       if (object === undefined) return;
-      const what = `of somebody else from ${kind.kind} ${key.name}`;
+      const ofWhom = `of somebody else from ${kind.kind} ${key.name}`;
       if (hasCondition && findCondition(object.status?.conditions, conditionType) === undefined) {
-        throw new Error(`the operator has removed a condition ${what}`);
+        throw new Error(`the operator has removed a condition ${ofWhom}`);
       }
       if (hasFinalizer && !object.metadata.finalizers?.includes(finalizer)) {
-        throw new Error(`the operator has removed a finalizer ${what}`);
+        throw new Error(`the operator has removed a finalizer ${ofWhom}`);
       }
     },
     undo: async () => {
@@ -111,7 +112,7 @@ async function replace(client: Client, kind: Kind, child: KubeObject): Promise<O
     await eventually(`${kind.kind} ${name} is gone`, isGone);
   };
   const other = await eventually(`${kind.kind} ${name} is replaced`, async () => {
-    // Another client may create the child anew before this one takes the name.
+    // Another client may recreate the child before this one takes the name.
     const current = await getIfPresent(client, kind, key);
     if (current !== undefined) await remove(current.metadata.uid);
     return await client.create(kind, { ...contentOf(child), metadata: key });
@@ -131,7 +132,7 @@ async function replace(client: Client, kind: Kind, child: KubeObject): Promise<O
   };
 }
 
-/** The members of an object without those that the API server sets. */
+/** The members of an object, without the ones that the API server sets. */
 function contentOf(object: KubeObject): object {
   const { metadata: _metadata, ...content } = object;
   const { status: _status, spec, ...others } = content as { readonly status?: unknown; readonly spec?: ServerSpec };

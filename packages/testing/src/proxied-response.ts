@@ -35,7 +35,7 @@ export class ProxiedResponse {
         if (!this.#isStopped) client.end();
       });
     });
-    // The server aborted the response, so abort it towards the client too.
+    // The server aborted the response, so abort the client's response too.
     upstream.on('error', () => client.destroy());
   }
 
@@ -104,7 +104,7 @@ export class ProxiedResponse {
     }
   }
 
-  /** Reads nothing meanwhile, so that the buffers up to the server fill up, as with a slow client. */
+  /** Does not read while it waits, so that the buffers up to the server fill up, as with a slow client. */
   #writeLater(chunk: Buffer, waitMs: number, ended: AbortSignal): void {
     this.#upstream.pause();
     const write = (): void => {

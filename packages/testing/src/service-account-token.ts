@@ -9,8 +9,8 @@ export interface ServiceAccountToken {
   /** The uid of the ServiceAccount. It must exist, or the API server rejects the token. */
   readonly uid: string;
   /**
-   * How long the API server accepts the token from now on. It accepts a used token for up to 10 s more, because it caches
-   * successful authentications.
+   * How long the API server accepts the token from now on. It accepts a used token for up to 10 s more, because it
+   * caches successful authentications.
    */
   readonly validForMs: number;
 }

@@ -1,7 +1,7 @@
 import { type CustomKind, customResourceDefinition } from '@echoperator/runtime';
 import fc from 'fast-check';
 
-/** A change of one property of a spec. Whether its result is valid, the API server decides. */
+/** A change of one property of a spec. The API server decides whether the result is valid. */
 export interface SpecMutation {
   /** The path of the property: `bookApp.env[].name`, `template.metadata.labels.*`. */
   readonly property: string;
@@ -35,23 +35,24 @@ export interface Schema {
 export interface SpecRule {
   /** `bookDB: dbSize cannot shrink` */
   readonly name: string;
-  /** Whether the API server's rejection says that the rule is broken. */
+  /** Whether the API server's rejection names this rule. */
   isNamedBy(rejection: string): boolean;
 }
 
 /** The values to try, by the path of the property. */
 type Values = Readonly<Record<string, readonly unknown[]>>;
 
-/** The element of a list and the value of a map that a mutation changes, in a path. */
+/** In a path, the segments for an element of a list and for a value of a map. */
 const [element, anyKey] = ['[]', '*'] as const;
 
 const unset = Symbol('unset');
 
 /**
- * Returns mutations of each property of a kind's spec: ordinary values, bounds, enum values, Unicode, the longest text, values just
- * outside, values of another type, and the property's absence.
+ * Returns mutations of each property of a kind's spec: ordinary values, bounds, enum values, Unicode, the longest text,
+ * values just outside the bounds, values of another type, and the property's absence.
  *
- * @param values replace those that the schema suggests; the first is also used where another property needs this one
+ * @param values replaces the values that the schema suggests. The first value is also used where another property needs
+ *   this one
  */
 export function specMutations(kind: CustomKind, values: Values = {}): readonly SpecMutation[] {
   const schema = schemaOf(kind);
@@ -71,7 +72,7 @@ export function specRules(kind: CustomKind): readonly SpecRule[] {
   const schema = schemaOf(kind);
   return [{ path: [], schema }, ...propertiesOf(schema, [])].flatMap(({ path, schema: own }) =>
     (own['x-kubernetes-validations'] ?? []).map(({ message = '', messageExpression }) => {
-      // The API server answers with the value of the expression, which begins with a text.
+      // The API server's message is the value of the expression, which begins with a literal text.
       const beginning = messageExpression?.match(/'([^']+)'/)?.[1] ?? message;
       const name = [nameOf(path), message].filter((part) => part !== '').join(': ');
       return { name, isNamedBy: (rejection) => beginning !== '' && rejection.includes(beginning) };
@@ -108,7 +109,7 @@ export function propertiesOf(schema: Schema, path: readonly string[]): readonly 
   ];
 }
 
-/** Returns a copy of a value with one property set or unset. Parents that are missing are made with what they require. */
+/** Returns a copy of a value with one property set or unset. Creates missing parents with their required members. */
 export function withValue(
   old: unknown,
   schema: Schema,
@@ -131,7 +132,7 @@ export function withValue(
   return next === unset ? others : { ...others, [segment]: next };
 }
 
-/** Returns a valid value with nothing that is optional. */
+/** Returns a valid value without optional members. */
 export function minimal(schema: Schema = {}, path: string, values: Values): unknown {
   const [preferred] = values[path] ?? [];
   if (preferred !== undefined) return preferred;
@@ -175,7 +176,7 @@ function suggestedFor(schema: Schema, path: string, values: Values): readonly un
     case 'array':
       return [minimal(schema, path, values), [], 'a text'];
     case 'string':
-      return [...textsFor(schema), ...oddTexts(schema), 7];
+      return [...textsFor(schema), ...unusualTexts(schema), 7];
     case 'boolean':
       return [true, false, 'true'];
     case 'integer':
@@ -190,7 +191,7 @@ function suggestedFor(schema: Schema, path: string, values: Values): readonly un
   }
 }
 
-/** Texts that fit the schema. */
+/** Texts that match the schema. */
 function textsFor({ pattern, format, minLength = 1, maxLength = 300 }: Schema): readonly string[] {
   if (format === 'date-time') return ['2020-01-31T00:00:00Z', '2021-02-28T23:30:00+14:00'];
   if (pattern === undefined) return ['a'.repeat(minLength), 'another'].filter(({ length }) => length <= maxLength);
@@ -200,7 +201,7 @@ function textsFor({ pattern, format, minLength = 1, maxLength = 300 }: Schema): 
   return fc.sample(matching, { numRuns: 3, seed: 1 });
 }
 
-const oddTexts = ({ maxLength = 300 }: Schema): readonly string[] => [
+const unusualTexts = ({ maxLength = 300 }: Schema): readonly string[] => [
   '',
   ' ',
   '世界 🐾 \u202e"\'\\',

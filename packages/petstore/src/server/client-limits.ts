@@ -5,28 +5,32 @@ import { FairShares, type Share } from './fair-shares.ts';
 import { FairTurns } from './fair-turns.ts';
 
 /**
- * The largest message, in bytes. Parsing blocks all other requests, and empty pets take 40 times their size in memory. No Pet is larger: the
- * operator limits the name.
+ * The maximum size of a message, in bytes. Parsing blocks all other requests, and empty pets take 40 times their size
+ * in memory. No Pet is larger, because the operator limits the name.
  */
 export const maxMessageBytes = 256 * 1024;
 
-/** The connections at once, of all clients. */
+/** The maximum number of connections of all clients. */
 const maxConnections = 128;
 
-/** The requests at once on one connection. A client sends more when these have ended. */
+/** The maximum number of concurrent requests on one connection. A client sends more when these have ended. */
 export const maxStreams = 100;
 
-/** The memory for requests in flight, of all clients, in bytes. */
+/** The memory for the requests in flight of all clients, in bytes. */
 const maxRequestBytes = 24 * 1024 * 1024;
 
-/** The memory of a request besides its body: headers, objects, what HTTP/2's flow control lets through. */
+/** The memory of a request in addition to its body: headers, objects, and what HTTP/2's flow control admits. */
 const bytesPerRequest = 64 * 1024;
 
-/** Each part counts at least this much: a part of one byte has its objects, and Connect goes through all parts whenever one arrives. */
+/**
+ * Each part counts at least this many bytes. Even a part of one byte needs objects, and Connect iterates over all parts
+ * whenever one arrives.
+ */
 const bytesPerPart = 4096;
 
 /**
- * Limits what all clients together can hold, and lets them proceed in turn. See {@link FairShares} and {@link FairTurns}.
+ * Limits what all clients together can hold, and alternates between clients. See {@link FairShares} and
+ * {@link FairTurns}.
  */
 export class ClientLimits {
   readonly #requests = new FairShares(maxRequestBytes);
@@ -39,11 +43,12 @@ export class ClientLimits {
       const share = connections.take({ client: addressOf(socket), revoke: () => socket.destroy() }, 1);
       socket.once('close', () => share[Symbol.dispose]());
     });
-    // Before the listener that handles the request. It also gets what is no request for the handler, such as CONNECT.
+    // This listener runs before the one that handles the request. It also receives streams that are not requests for
+    // the handler, such as CONNECT.
     server.prependListener('stream', (stream: ServerHttp2Stream) => {
       const revoke = (): void => {
         stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-        // The client may not read: then the stream would stay.
+        // If the client does not read, the stream would stay open.
         stream.destroy();
       };
       const share = this.#requests.take({ client: addressOf(stream.session?.socket), revoke }, bytesPerRequest);
@@ -53,13 +58,13 @@ export class ClientLimits {
   }
 
   /**
-   * Counts memory for a part of a request's body, and waits for the client's turn. With the last part, the caller parses the request and carries
-   * it out, all in this turn.
+   * Counts memory for a part of a request's body, and waits for the client's turn. After the last part, the caller
+   * parses and executes the request in the same turn.
    *
    * @throws ConnectError if the request was cancelled, for example because its client holds too much.
    */
   async nextPart(stream: ServerHttp2Stream, part: Buffer, isFirst: boolean): Promise<void> {
-    // Connect allocates the whole message when its length arrives, in bytes 1 to 4.
+    // Connect allocates the whole message when the message's length arrives, in bytes 1 to 4.
     const announced = isFirst && part.length >= 5 ? part.readUInt32BE(1) : maxMessageBytes;
     const memory = Math.max(part.length, bytesPerPart) + (isFirst ? Math.min(announced, maxMessageBytes) : 0);
     this.#shares.get(stream)?.grow(memory);
@@ -68,5 +73,5 @@ export class ClientLimits {
   }
 }
 
-/** Clients are told apart by their addresses. A socket that was closed meanwhile has none. */
+/** Clients are distinguished by their addresses. A socket that was closed in the meantime has no address. */
 export const addressOf = (socket: Pick<Socket, 'remoteAddress'> | undefined): string => socket?.remoteAddress ?? '';

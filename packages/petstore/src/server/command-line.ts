@@ -16,8 +16,8 @@ Commands:
 Types: dog, cat, bird, reptile.
 
 add, list and delete connect to PETSTORE_ADDRESS (default localhost:6742). PETSTORE_TLS=true switches TLS on;
-PETSTORE_CA_FILE names a certificate authority to trust instead of the public ones, PETSTORE_CERT_FILE and PETSTORE_KEY_FILE the
-certificate and key to present.
+PETSTORE_CA_FILE names a certificate authority to trust instead of the public ones. PETSTORE_CERT_FILE and
+PETSTORE_KEY_FILE name the certificate and key to present.
 `;
 
 /** The timeout of every call except a list. */
@@ -65,7 +65,7 @@ export const isClientCommand = (command: string | undefined): command is string 
 /**
  * Runs a command that connects to a pet store.
  *
- * @throws UsageError for unknown arguments; ConnectError for an error answer, and if the pet store cannot be reached.
+ * @throws UsageError for unknown arguments; ConnectError for an error response, and if the pet store cannot be reached.
  */
 export async function runCommand(
   command: string,
@@ -96,7 +96,7 @@ async function contentsOf(files: Readonly<Record<string, string | undefined>>): 
   return Object.fromEntries(await Promise.all(given.map(async ([name, path]) => [name, await readFile(path, 'utf8')])));
 }
 
-/** Keeps Node's message, and changes only the error's class. */
+/** Converts an error of `parse` to a UsageError with the same message. */
 function parsed<T>(parse: () => T): T {
   try {
     return parse();

@@ -13,8 +13,8 @@ const sqliteCodes: ReadonlyMap<number, Code> = new Map([
 ]);
 
 /**
- * Converts an error into the answer for the client. The message gives the reason if the client can act on it. `cause` is set
- * only if the pet store is at fault.
+ * Converts an error into the response for the client. The message contains the reason if the client can act on it.
+ * `cause` is set only if the pet store is at fault.
  */
 export function asConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;

@@ -1,6 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** One migration per schema version. A released migration never changes, because the pet store opens files of any age. */
+/**
+ * One migration per schema version. A released migration never changes, because the pet store opens files of any age.
+ */
 const migrations: readonly string[] = [
   `CREATE TABLE pets (
      id TEXT PRIMARY KEY,
@@ -34,11 +36,11 @@ export class DatabaseError extends Error {
 /**
  * Opens the file, creates it if it is missing, and migrates its schema.
  *
- * A committed transaction is on the disk: SQLite syncs the write-ahead log at each commit (synchronous=FULL), so a commit
- * survives a kill and a loss of power (https://www.sqlite.org/pragma.html#pragma_synchronous).
+ * A committed transaction is on the disk: SQLite syncs the write-ahead log at each commit (synchronous=FULL), so a
+ * commit survives a kill and a loss of power (https://www.sqlite.org/pragma.html#pragma_synchronous).
  *
- * @throws DatabaseError if the file cannot be opened, its file system supports no write-ahead log (some network file systems),
- *   or a newer version of this program wrote it.
+ * @throws DatabaseError if the file cannot be opened, its file system supports no write-ahead log (some network file
+ *   systems), or a newer version of this program wrote it.
  */
 export function openDatabase(path: string): DatabaseSync {
   const database = opened(path, { timeout: busyTimeoutMs });

@@ -8,7 +8,7 @@ export class UnknownPetError extends Error {
   override readonly name = 'UnknownPetError';
 }
 
-/** A request that reuses the id of a different request. It says nothing about the pets of the request. */
+/** A request reuses the id of a different request. The error says nothing about the pets of the request. */
 export class RequestIdTakenError extends Error {
   override readonly name = 'RequestIdTakenError';
 }

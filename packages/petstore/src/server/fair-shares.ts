@@ -1,27 +1,28 @@
-/** What a client holds for a time. */
+/** A resource that a client holds for a while. */
 export interface Holding {
   /** The client's address. */
   readonly client: string;
-  /** Ends it, also if the client does not cooperate. */
+  /** Takes the resource away, even if the client does not cooperate. */
   revoke(): void;
 }
 
-/** A part of the limited amount, until it is disposed of. */
+/** A part of the limited amount. Disposing of it returns the part. */
 export interface Share extends Disposable {
   grow(amount: number): void;
 }
 
-/** What one client holds. */
+/** The holdings of one client. */
 interface Account {
   amount: number;
-  /** In the order in which they were taken. */
+  /** Oldest first. */
   readonly holdings: Map<Holding, number>;
 }
 
 /**
- * Shares a limited amount among clients. Over the limit, the client that holds the most loses what it has held for the longest. So a newcomer
- * always gets a share, and clients that are idle or slow cannot keep the others out. Of clients that hold equally much, the one that came first
- * loses. So a client with more addresses than there are shares can end the calls of others, which then come back as newcomers.
+ * Shares a limited amount among clients. Over the limit, the client that holds the most loses its oldest holding. So a
+ * new client always gets a share, and idle or slow clients cannot block the others. If several clients hold the most,
+ * the one that came first loses. So a client with more addresses than there are shares can end the calls of others,
+ * which then come back as new clients.
  */
 export class FairShares {
   readonly #limit: number;
@@ -46,7 +47,7 @@ export class FairShares {
 
   #grow(account: Account, holding: Holding, amount: number): void {
     const held = account.holdings.get(holding);
-    // Revoked: what still arrives is not kept.
+    // The holding was revoked, so later parts are not counted.
     if (held === undefined) return;
     account.holdings.set(holding, held + amount);
     account.amount += amount;
@@ -55,10 +56,10 @@ export class FairShares {
   }
 
   #revokeOne(): void {
-    const [greediest] = [...this.#accounts.values()].sort((one, other) => other.amount - one.amount);
-    const [oldest] = greediest?.holdings.keys() ?? [];
-    if (greediest === undefined || oldest === undefined) return;
-    this.#release(greediest, oldest);
+    const [largest] = [...this.#accounts.values()].sort((one, other) => other.amount - one.amount);
+    const [oldest] = largest?.holdings.keys() ?? [];
+    if (largest === undefined || oldest === undefined) return;
+    this.#release(largest, oldest);
     oldest.revoke();
   }
 

@@ -1,9 +1,9 @@
 /**
- * Lets one request proceed in each turn of the event loop, and the clients in turn. So many requests at once do not block other work, such as
- * probes, and a client with many does not keep the others waiting.
+ * Lets one request proceed in each turn of the event loop, and alternates between clients. So many concurrent requests
+ * do not block other work, such as probes, and a client with many requests does not delay the other clients.
  */
 export class FairTurns {
-  /** By the client's address; the next turn is the first client's. */
+  /** By the client's address. The first client has the next turn. */
   readonly #waiting = new Map<string, (() => void)[]>();
   #isScheduled = false;
 
@@ -25,7 +25,7 @@ export class FairTurns {
       if (next === undefined) return;
       const [client, waiting] = next;
       const begin = waiting.shift();
-      // The client goes behind the others.
+      // Move the client behind the others.
       this.#waiting.delete(client);
       if (waiting.length > 0) this.#waiting.set(client, waiting);
       if (this.#waiting.size > 0) this.#schedule();

@@ -12,7 +12,7 @@ export class HealthState {
   readonly #changes = new EventEmitter().setMaxListeners(0);
   #isServing = true;
 
-  /** @param services full names. The empty name, which stands for the whole server, is added. */
+  /** @param services full names. The empty name, which means the whole server, is added. */
   constructor(services: readonly string[]) {
     this.#services = new Set(['', ...services]);
   }
@@ -45,11 +45,11 @@ export class HealthState {
   async *#watch(service: string, signal: AbortSignal): AsyncGenerator<{ status: ServingStatus }> {
     const isKnown = this.#services.has(service);
     const stopped = this.#isServing ? once(this.#changes, 'change', { signal }) : undefined;
-    // Marks the rejection as handled: the client may leave before the await below.
+    // Marks the rejection as handled: the client may disconnect before the await below.
     stopped?.catch(() => {});
     yield { status: isKnown ? this.#status() : ServingStatus.SERVICE_UNKNOWN };
     await stopped;
-    // The last message: an open stream would delay the shutdown.
+    // This is the last message. An open stream would delay the shutdown.
     if (isKnown && stopped !== undefined) yield { status: this.#status() };
   }
 }

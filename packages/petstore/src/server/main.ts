@@ -8,12 +8,12 @@ import { UsageError } from './remote-pets.ts';
 import { serve } from './serve.ts';
 import { readSettings, SettingsError } from './settings.ts';
 
-/** Set by the bundler to the package's version. */
+/** The package's version, which the bundler sets. */
 declare const ECHOPERATOR_VERSION: string | undefined;
 
 const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
 
-/** 0: done. 1: failed. 2: bad arguments or settings. */
+/** 0: success. 1: failure. 2: invalid arguments or settings. */
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
@@ -49,5 +49,5 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-// Not process.exit(), which would lose output that is still in a pipe.
+// Do not call process.exit(): it would lose output that is still in a pipe.
 process.exitCode = await main(process.argv.slice(2), process.env).catch(reportFailure);

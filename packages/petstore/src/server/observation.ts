@@ -8,8 +8,8 @@ import type { Sampler } from './sampler.ts';
 const nameOf = (code: Code | undefined): string => (code === undefined ? 'OK' : Code[code]);
 
 /**
- * Counts every request until its end (a stream: until its last message), and converts errors with {@link asConnectError}. Logs sampled
- * requests, and those that failed through the pet store's own fault.
+ * Counts every request when it ends (a stream: after its last message), and converts errors with
+ * {@link asConnectError}. Logs sampled requests, and requests that failed through the pet store's own fault.
  */
 export function observation(options: {
   readonly metrics: PetStoreMetrics;
@@ -30,11 +30,11 @@ export function observation(options: {
       if (isTraced) log.info({ method, code, durationMs, traceparent, why: error?.rawMessage }, 'request traced');
     };
     const recordFailure = (error: unknown): ConnectError => {
-      const answer = request.signal.aborted
+      const connectError = request.signal.aborted
         ? ConnectError.from(request.signal.reason, Code.Canceled)
         : asConnectError(error);
-      recordEnd(answer);
-      return answer;
+      recordEnd(connectError);
+      return connectError;
     };
     let response: UnaryResponse | StreamResponse;
     try {
@@ -48,7 +48,7 @@ export function observation(options: {
   };
 }
 
-/** Passes the messages on, and records the end of the stream, also if the client leaves early. */
+/** Passes the messages on, and records the end of the stream, even if the client closes the stream early. */
 async function* observeMessages<T>(
   messages: AsyncIterable<T>,
   recordEnd: (error?: ConnectError) => void,

@@ -19,9 +19,11 @@ export interface PetDatabaseOptions {
 }
 
 /**
- * The pets, in a SQLite file. When a method returns, its change is on the disk; when it throws, nothing has changed.
+ * The pets, in a SQLite file. When a method returns, its change is on the disk. When a method throws, nothing has
+ * changed.
  *
- * A request with an id ({@link NamedRequest}) is carried out once, however often it is repeated while the id is remembered.
+ * A request with an id ({@link NamedRequest}) is executed once, however often it is repeated while the id is
+ * remembered.
  */
 export class PetDatabase implements Disposable {
   readonly #path: string;
@@ -77,8 +79,8 @@ export class PetDatabase implements Disposable {
   }
 
   /**
-   * Yields the matching pets of one snapshot, taken at the first `next()`. The search holds a connection until the iteration
-   * ends or is left.
+   * Yields the matching pets of one snapshot, taken at the first `next()`. The search holds a connection until the
+   * iteration ends or is abandoned.
    */
   *search(filter: Filter): Generator<StoredPet, void> {
     const reader = openReader(this.#path);

@@ -18,8 +18,9 @@ export interface PetServiceOptions {
   /** How long request ids are remembered, in milliseconds. Clients learn it from a header. */
   readonly requestsKeptMs: number;
   /**
-   * How long a client may take to read a search, in milliseconds: an open search keeps old pages of the file. A client that
-   * reads on after that gets DeadlineExceeded; the server cancels the search of one that does not read.
+   * How long a client may take to read a search, in milliseconds. An open search keeps old pages of the file. If the
+   * client reads on after that time, it gets DeadlineExceeded. If the client does not read, the server cancels the
+   * search.
    */
   readonly searchTimeoutMs: number;
 }
@@ -30,7 +31,7 @@ export const callClient = createContextKey<SearchClient>({ name: '', cancelSearc
 /** Each search holds a connection to the database. */
 const maxSearches = 64;
 
-/** The five calls. {@link observation} converts what they throw into an answer. */
+/** The five calls. {@link observation} converts thrown errors to responses. */
 export function petService(options: PetServiceOptions): ServiceImpl<typeof PetStore> {
   const { database, sampler, requestsKeptMs, searchTimeoutMs } = options;
   const places = new SearchPlaces(maxSearches);

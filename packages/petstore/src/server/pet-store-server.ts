@@ -26,7 +26,7 @@ import { requestListener } from './request-listener.ts';
 import { Sampler } from './sampler.ts';
 import type { SearchClient } from './search-places.ts';
 
-/** PEM. `ca`: who must have signed the certificate of a client. Absent: clients need no certificate. */
+/** PEM. `ca`: the authority that must have signed the certificates of clients. Absent: clients need no certificate. */
 interface TlsFiles {
   readonly cert: string;
   readonly key: string;
@@ -43,7 +43,7 @@ export interface PetStoreServerOptions {
   readonly databasePath: string;
   /** How long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Reads the files: at the start, and for each connection. Absent: plain text. */
+  /** Reads the files, at the start and for each connection. Absent: plain text. */
   readonly tls?: (() => TlsFiles) | undefined;
   /** See {@link petService}. Default 300,000. */
   readonly searchTimeoutMs?: number;
@@ -52,7 +52,7 @@ export interface PetStoreServerOptions {
   readonly log: Logger;
 }
 
-/** Node's other limits, among them the one for resets of streams, stay at their defaults. */
+/** Node's other limits, including the one for stream resets, stay at their defaults. */
 const http2Options = { settings: { maxConcurrentStreams: maxStreams } };
 
 /** How long an aborted request may take to end. */
@@ -60,7 +60,7 @@ const abortTimeoutMs = 1000;
 
 const services = [PetStore, Health, ServerReflection] as const;
 
-/** The pet store: its database and the gRPC services on top of it. */
+/** The pet store: its database and the gRPC services that use it. */
 export class PetStoreServer {
   readonly port: number;
   readonly metrics: PetStoreMetrics;
@@ -139,15 +139,15 @@ export class PetStoreServer {
   }
 
   /**
-   * Accepts no more requests, lets those in flight finish, and closes the database.
+   * Accepts no more requests, waits for the requests in flight, and closes the database.
    *
-   * @param graceMs how long requests may take to finish, in milliseconds. Later they are aborted.
+   * @param graceMs how long requests in flight may take, in milliseconds. After that they are aborted.
    */
   async stop(graceMs: number): Promise<void> {
     this.#health.stop();
     const closed = once(this.#server, 'close');
     this.#server.close();
-    // Sends GOAWAY: clients send their next request on another connection.
+    // This sends GOAWAY, so that clients send their next request on another connection.
     for (const session of this.#connections.sessions) session.close();
     const grace = setTimeout(() => {
       this.#shutdown.abort(new ConnectError('the pet store is stopping', Code.Unavailable));
@@ -172,7 +172,7 @@ const clientOf = (stream: ServerHttp2Stream): SearchClient => ({
 function secureServer(readFiles: () => TlsFiles, log: Logger): Http2SecureServer {
   const read = (): TlsFiles => {
     const files = readFiles();
-    // OpenSSL would trust the public authorities instead.
+    // With an empty CA, OpenSSL would trust the public authorities.
     if (files.ca?.trim() === '') throw new Error("the file of the clients' authority is empty");
     return files;
   };
@@ -182,7 +182,7 @@ function secureServer(readFiles: () => TlsFiles, log: Logger): Http2SecureServer
   server.on('tlsClientError', (error, { remoteAddress }) => {
     log.info({ err: error, client: remoteAddress }, 'refused a connection: its TLS handshake failed');
   });
-  // Runs before the server's own listener, which starts the handshake.
+  // This runs before the server's own listener, which starts the handshake.
   server.prependListener('connection', () => {
     try {
       const { cert, key, ca } = read();
@@ -214,7 +214,8 @@ function trackConnections(server: Http2Server | Http2SecureServer): Connections 
     sessions.add(session);
     session.on('close', () => sessions.delete(session));
   });
-  // A client that resets its connection is not our error. Without a listener the event would end the process.
+  // A client that resets its connection is not an error of the pet store. Without a listener the event would end the
+  // process.
   server.on('sessionError', () => {});
   return { sockets, sessions };
 }

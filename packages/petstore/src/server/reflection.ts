@@ -11,22 +11,22 @@ import { Code, type ServiceImpl } from '@connectrpc/connect';
 import { cutText } from '@echoperator/runtime/client';
 import type { ServerReflection, ServerReflectionRequest } from '../wire/generated/grpc/reflection/v1/reflection_pb.js';
 
-type Answer = NonNullable<
+type ReflectionResponse = NonNullable<
   MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']
 >;
 
 /** Serves gRPC's reflection, which lets clients such as grpcurl discover services and messages. */
 export function reflectionService(services: readonly DescService[]): ServiceImpl<typeof ServerReflection> {
   const described = new DescribedFiles(services.map(({ file }) => file));
-  const answer = (request: ServerReflectionRequest): Answer => {
+  const respond = (request: ServerReflectionRequest): ReflectionResponse => {
     const asked = request.messageRequest;
     switch (asked.case) {
       case 'listServices':
         return { case: 'listServicesResponse', value: { service: services.map(({ typeName: name }) => ({ name })) } };
       case 'fileByFilename':
-        return described.answer(described.fileByName(asked.value), asked.value);
+        return described.responseWith(described.fileByName(asked.value), asked.value);
       case 'fileContainingSymbol':
-        return described.answer(described.fileOfSymbol(asked.value), asked.value);
+        return described.responseWith(described.fileOfSymbol(asked.value), asked.value);
       case 'fileContainingExtension':
       case 'allExtensionNumbersOfType':
         return notFound('no extensions');
@@ -37,21 +37,21 @@ export function reflectionService(services: readonly DescService[]): ServiceImpl
   return {
     async *serverReflectionInfo(requests) {
       for await (const request of requests) {
-        yield { validHost: request.host, originalRequest: request, messageResponse: answer(request) };
+        yield { validHost: request.host, originalRequest: request, messageResponse: respond(request) };
       }
     },
   };
 }
 
-const notFound = (errorMessage: string): Answer => ({
+const notFound = (errorMessage: string): ReflectionResponse => ({
   case: 'errorResponse',
   value: { errorCode: Code.NotFound, errorMessage },
 });
 
-/** Longer than every name of the services. */
+/** Longer than every name in the services. */
 const maxSymbolLength = 256;
 
-/** Descriptor files with everything that they import. */
+/** Descriptor files with all the files that they import. */
 class DescribedFiles {
   readonly #byName = new Map<string, DescFile>();
   readonly #registry: Registry;
@@ -76,7 +76,7 @@ class DescribedFiles {
     return undefined;
   }
 
-  answer(file: DescFile | undefined, asked: string): Answer {
+  responseWith(file: DescFile | undefined, asked: string): ReflectionResponse {
     if (file === undefined) return notFound(`not found: ${cutText(asked)}`);
     const fileDescriptorProto = withImports(file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
     return { case: 'fileDescriptorResponse', value: { fileDescriptorProto } };

@@ -5,7 +5,7 @@ import { type ChannelOptions, openChannel } from '../wire/channel.ts';
 import { DateSchema } from '../wire/generated/google/type/date_pb.js';
 import { type Pet, PetStore, PetType } from '../wire/generated/petstore_pb.js';
 
-/** The words of the command line for the types. */
+/** The names of the types on the command line. */
 const typeNames: ReadonlyMap<string, PetType> = new Map([
   ['dog', PetType.PTCanine],
   ['cat', PetType.PTFeline],
@@ -18,7 +18,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** A pet as the command line shows it. */
+/** A pet as the command line prints it. */
 export interface ShownPet {
   readonly id: string;
   readonly name: string;
@@ -47,7 +47,7 @@ export class RemotePets implements Disposable {
 
   /**
    * @returns the id of the new pet.
-   * @throws UsageError for an invalid type or birthday; ConnectError for an error answer.
+   * @throws UsageError for an invalid type or birthday; ConnectError for an error response.
    */
   async add(pet: Omit<ShownPet, 'id'>): Promise<string> {
     const { name } = pet;
@@ -65,7 +65,7 @@ export class RemotePets implements Disposable {
       end: bornBefore === undefined ? dayMessage({ year: 9999, month: 12, day: 31 }) : dayOf(bornBefore),
     };
     const filter = { names: [...names], types: types.map(typeOf), ...(isRange && { birthdateRange: range }) };
-    // No timeout: a long list takes its time.
+    // There is no timeout, because a long list takes a long time.
     for await (const pet of this.#client.searchPets(filter, { timeoutMs: 0 })) yield toShownPet(pet);
   }
 

@@ -10,29 +10,35 @@ type UniversalHandler = ConnectRouter['handlers'][number];
 export interface RequestListenerOptions {
   readonly handlers: readonly UniversalHandler[];
   readonly contextValues: (stream: ServerHttp2Stream) => ContextValues;
-  /** Called with each part of a request's body. The request goes on when the result is fulfilled, and fails when it is rejected. */
+  /**
+   * Called with each part of a request's body. The request continues when the result is fulfilled, and fails when it is
+   * rejected.
+   */
   readonly nextPart: (stream: ServerHttp2Stream, part: Buffer, isFirst: boolean) => Promise<void>;
   /** How long a client may take to send the body of a request, in milliseconds. */
   readonly bodyTimeoutMs: number;
-  /** How long a request may take, also if the client does not read its response, in milliseconds. A watch of Health has no limit. */
+  /**
+   * How long a request may take, even if the client does not read the response, in milliseconds. A watch of Health has
+   * no limit.
+   */
   readonly requestTimeoutMs: number;
   readonly log: Logger;
 }
 
-/** Node's own limit for HTTP/1. For HTTP/2 it has none that a client must respect. */
+/** Node's own limit for HTTP/1. Node has no such limit for HTTP/2 that clients must respect. */
 const maxHeaderLength = 16 * 1024;
 
-/** How long a client may go on to send the body of a request that has its response, in milliseconds. */
+/** How long a client may continue to send the body of a request after the response, in milliseconds. */
 const unreadBodyMs = 1000;
 
-/** Protobuf only: no client of a pet store sends JSON, whose errors would repeat what it contains. */
+/** Protobuf only. No client of a pet store sends JSON, and errors of the JSON parser would quote the request. */
 const contentType = /^application\/grpc(\+proto)?(;|$)/;
 
 /**
- * Serves gRPC. Never throws, whatever the request: an error in a listener would end the process.
+ * Serves gRPC. Never throws for any request, because an error in a listener would end the process.
  *
- * Cancels a request that takes longer than its timeouts. A search checks its deadline and its signal only when the client reads on. A stalled
- * one would hold its place, and old pages of the write-ahead log, for ever.
+ * Cancels a request that takes longer than its timeouts. A search checks its deadline and its signal only when the
+ * client continues to read. A stalled search would keep its place, and old pages of the write-ahead log, forever.
  */
 export function requestListener(
   options: RequestListenerOptions,
@@ -56,7 +62,7 @@ export function requestListener(
   };
 }
 
-/** The HTTP status with which a request is refused that is not gRPC, or whose headers are too large. */
+/** The HTTP status for a request that is not gRPC or whose headers are too large. Undefined for any other request. */
 function refusalOf(
   { rawHeaders, headers }: Http2ServerRequest,
   handler: UniversalHandler | undefined,
@@ -75,7 +81,8 @@ async function serve(
   { contextValues, nextPart }: RequestListenerOptions,
 ): Promise<void> {
   const { stream } = request;
-  // Connect makes a URL of the authority, which throws for some. The pet store has one name only, so it does not need the authority.
+  // Connect creates a URL from the authority, which throws for some authorities. The pet store has only one name, so it
+  // does not need the authority.
   Object.defineProperty(request, 'authority', { value: 'petstore' });
   const universal = universalRequestFromNodeRequest(request, response, undefined, contextValues(stream));
   const body = limitedBody(universal.body as AsyncIterable<Buffer>, stream, nextPart);
@@ -108,14 +115,14 @@ function limitTime(
   request.once('end', () => clearTimeout(bodyTimer));
   stream.once('finish', () => {
     if (request.readableEnded) return;
-    // Nobody reads the rest of the body. The trailers follow this event.
+    // Nothing reads the rest of the body. The trailers follow this event.
     clearTimeout(bodyTimer);
     bodyTimer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), unreadBodyMs);
   });
   stream.once('close', () => {
     clearTimeout(bodyTimer);
     clearTimeout(requestTimer);
-    // Connect waits for `drain` also after the stream has closed, when no `drain` comes (`write` in connect-node's
+    // Connect waits for `drain` even after the stream has closed, when no `drain` occurs (`write` in connect-node's
     // node-universal-handler).
     setImmediate(() => response.emit('drain'));
   });

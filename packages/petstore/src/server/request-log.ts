@@ -2,26 +2,30 @@ import { createHash } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RequestIdTakenError } from './errors.ts';
 
-/** A request with an id. The client may repeat it after a lost answer. */
+/** A request with an id. The client may repeat the request after a lost response. */
 export interface NamedRequest {
   /** Chosen by the client, the same for all attempts. */
   readonly id: string;
-  /** The method and its arguments, serialised. */
+  /** The method and its arguments, serialized. */
   readonly content: string;
 }
 
-/** Each new request removes up to this many expired ones, so no single request pays for all of them. */
+/**
+ * The maximum number of expired requests that each new request removes, so that no single request removes all of them.
+ */
 const expiredPerRequest = 50;
 
-const oldestExpired = `SELECT id FROM requests WHERE expires_at <= $nowMs ORDER BY expires_at LIMIT ${expiredPerRequest}`;
+const oldestExpired = `
+  SELECT id FROM requests WHERE expires_at <= $nowMs ORDER BY expires_at LIMIT ${expiredPerRequest}
+`;
 
-/** Whether a pet that the request has added exists. */
+/** Whether a pet that the request added still exists. */
 const hasPet = 'EXISTS (SELECT 1 FROM json_each(requests.answer) AS added JOIN pets ON pets.id = added.value)';
 
 /**
- * Remembers the ids of requests and their answers, in the transaction of the request itself: for a time, and for as long as a pet that
- * the request has added exists. So no repetition, however late, adds that pet again. It stores a digest of the content, because a
- * request may have 256 KiB.
+ * Remembers the ids of requests and their responses, in the transaction of the request itself. It remembers a request
+ * for a time, and for as long as a pet that the request added exists. So no repetition, however late, adds that pet
+ * again. It stores a digest of the content, because a request may have 256 KiB.
  */
 export class RequestLog {
   readonly #keptMs: number;
@@ -46,7 +50,8 @@ export class RequestLog {
   }
 
   /**
-   * Returns the remembered answer, or does the work and remembers its answer. The caller must have opened the transaction.
+   * Returns the remembered response, or does the work and remembers its result. The caller must have opened the
+   * transaction.
    *
    * @throws RequestIdTakenError if the id belongs to a request with other content; what `work` throws.
    */
@@ -59,10 +64,10 @@ export class RequestLog {
       }
       return JSON.parse(String(before.answer));
     }
-    const answer = work();
+    const response = work();
     this.#renew.run({ nowMs, keptMs: this.#keptMs });
     this.#forget.run({ nowMs });
-    this.#remember.run(request.id, digest, JSON.stringify(answer), nowMs + this.#keptMs);
-    return answer;
+    this.#remember.run(request.id, digest, JSON.stringify(response), nowMs + this.#keptMs);
+    return response;
   }
 }

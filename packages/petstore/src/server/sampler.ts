@@ -5,14 +5,17 @@ import type { PetDatabase } from './pet-database.ts';
 /** The key of the setting in the database. */
 const settingName = 'sampler';
 
-/** The last 14 hexadecimal digits of a trace id are random (https://www.w3.org/TR/trace-context-2/); a number holds 13 exactly. */
+/**
+ * The last 14 hexadecimal digits of a trace id are random (https://www.w3.org/TR/trace-context-2/). A number can
+ * represent 13 of them exactly.
+ */
 const randomDigits = 13;
 
 /**
- * Decides which requests are traced: a share from 0 (the default) to 1, which survives restarts.
+ * Decides which requests are traced. The traced share is from 0 (the default) to 1 and survives restarts.
  *
- * A request with a trace id (`traceparent`, https://www.w3.org/TR/trace-context/) is sampled by that id, so that a trace is
- * sampled whole or not at all. Other requests are sampled at random.
+ * A request with a trace id (`traceparent`, https://www.w3.org/TR/trace-context/) is sampled by that id, so that a
+ * trace is sampled either completely or not at all. Other requests are sampled at random.
  */
 export class Sampler {
   readonly #database: Pick<PetDatabase, 'setting' | 'setSetting'>;

@@ -1,20 +1,20 @@
 import { TooBusyError } from './errors.ts';
 
-/** A client of the store, as {@link SearchPlaces} tells clients apart. */
+/** A client of the pet store. {@link SearchPlaces} distinguishes clients by name. */
 export interface SearchClient {
   /** The client's address. */
   readonly name: string;
-  /** Cancels the client's search, also if nobody reads it. */
+  /** Cancels the client's search, even if the client does not read it. */
   cancelSearch(): void;
 }
 
 /**
- * The places for searches that run at the same time. A lone client may take all of them. If none is free, the client with the most places
- * loses its oldest search to a client that would still have fewer. Therefore no client can keep the others out.
+ * Limits how many searches run concurrently. A single client may take all places. If no place is free, the client with
+ * the most places loses its oldest search to a client that would still have fewer. So no client can block the others.
  */
 export class SearchPlaces {
   readonly #limit: number;
-  /** In the order in which the searches began. */
+  /** Oldest first. */
   readonly #taken = new Set<SearchClient>();
 
   constructor(limit: number) {
@@ -39,8 +39,8 @@ export class SearchPlaces {
       if (!oldest.has(each.name)) oldest.set(each.name, each);
       held.set(each.name, (held.get(each.name) ?? 0) + 1);
     }
-    const [greediest, most] = [...held].reduce((one, other) => (other[1] > one[1] ? other : one));
-    const evicted = oldest.get(greediest);
+    const [largest, most] = [...held].reduce((one, other) => (other[1] > one[1] ? other : one));
+    const evicted = oldest.get(largest);
     if (evicted === undefined || most <= (held.get(name) ?? 0) + 1) {
       throw new TooBusyError(`${this.#limit} searches are already in flight`);
     }

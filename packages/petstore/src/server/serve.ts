@@ -7,7 +7,8 @@ import type { Settings } from './settings.ts';
 /**
  * Runs the pet store until the signal is aborted, then shuts it down gracefully.
  *
- * @throws DatabaseError if the file cannot be used; the system's error if a port is taken or a certificate cannot be read.
+ * @throws DatabaseError if the file cannot be used; the system's error if a port is taken or a certificate cannot be
+ *   read.
  */
 export async function serve(settings: Settings, log: Logger, signal: AbortSignal): Promise<void> {
   const { listen, databasePath, requestIdsKeptHours, shutdownTimeoutSeconds, httpPort } = settings;

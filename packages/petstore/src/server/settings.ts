@@ -15,8 +15,8 @@ export interface Settings {
   /** PETSTORE_REQUEST_IDS_KEPT_HOURS: how long request ids are remembered. */
   readonly requestIdsKeptHours: number;
   /**
-   * PETSTORE_TLS_CERT_FILE, PETSTORE_TLS_KEY_FILE and PETSTORE_TLS_CLIENT_CA_FILE: paths of PEM files. Absent: plain text. Without the
-   * third, clients need no certificate.
+   * PETSTORE_TLS_CERT_FILE, PETSTORE_TLS_KEY_FILE and PETSTORE_TLS_CLIENT_CA_FILE: paths of PEM files. Absent: plain
+   * text. Without the third, clients need no certificate.
    */
   readonly tls:
     | { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string | undefined }
@@ -80,7 +80,7 @@ function tlsOf(
   clientCaFile: string | undefined,
 ): Settings['tls'] {
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile, clientCaFile };
-  // Otherwise a forgotten certificate would open the store to everybody.
+  // Without this check, a forgotten certificate would open the pet store to everybody.
   const given = Object.entries({ CERT: certFile, KEY: keyFile, CLIENT_CA: clientCaFile }).find(([, file]) => file);
   if (given === undefined) return undefined;
   const missing = certFile === undefined ? 'CERT' : 'KEY';

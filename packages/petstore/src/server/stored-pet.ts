@@ -29,7 +29,7 @@ export interface PetRow {
 
 const types: readonly PetType[] = [PetType.PTCanine, PetType.PTFeline, PetType.PTBird, PetType.PTReptile];
 
-/** So that one request does not keep the others waiting: each pet is a write to the database. */
+/** Limits how long one request can delay the others, because each pet is a write to the database. */
 const maxItems = 1000;
 
 /** @throws InvalidRequestError for a list that is too long. */
@@ -38,7 +38,10 @@ export function checkedList<T>(field: string, items: readonly T[]): readonly T[]
   throw new InvalidRequestError(`${field}: got ${items.length}, takes at most ${maxItems} in one request`);
 }
 
-/** @throws InvalidRequestError if the pet has an id, which only the pet store assigns, and as {@link checkedFields} does. */
+/**
+ * @throws InvalidRequestError if the pet has an id, which only the pet store assigns, and as {@link checkedFields}
+ *   does.
+ */
 export function checkedNewPet(pet: Pet): PetFields {
   if (pet.id !== '') throw new InvalidRequestError(`pets.id: got ${quoteText(pet.id)}, a new pet must not have an id`);
   return checkedFields(pet);

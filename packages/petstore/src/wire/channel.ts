@@ -11,13 +11,13 @@ import {
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { PetStore } from './generated/petstore_pb.js';
 
-/** TLS of a connection, in PEM. The properties are read for each new connection, so they may change. */
+/** TLS of a connection, in PEM. The properties are read for each new connection, so that they may change. */
 export interface ChannelTls {
   /** Replaces the public authorities. */
   readonly ca?: string | undefined;
   /** The client's certificate. */
   readonly cert?: string | undefined;
-  /** Its key. */
+  /** The key of the client's certificate. */
   readonly key?: string | undefined;
 }
 
@@ -28,16 +28,19 @@ export interface ChannelOptions {
   /** Absent: plain text. */
   readonly tls?: ChannelTls | undefined;
   /**
-   * The default timeout of a call, in milliseconds. It is also the limit for each further message of a search, whatever
-   * timeout the call sets.
+   * The default timeout of a call, in milliseconds. It also limits the wait for each further message of a search,
+   * whatever the timeout of the call is.
    */
   readonly timeoutMs: number;
   readonly interceptors?: readonly Interceptor[];
-  /** Called synchronously before each request is sent, once its connection is open. If it throws, the call fails with that error. */
+  /**
+   * Called synchronously before each request is sent, once its connection is open. If it throws, the call fails with
+   * that error.
+   */
   readonly beforeCall?: () => void;
 }
 
-/** The connection of calls that must share one. The first call sets it. */
+/** The connection for calls that must use the same one. The first call sets it. */
 export interface SharedConnection {
   connection?: object | undefined;
 }
@@ -50,8 +53,8 @@ export interface PetStoreChannel {
    */
   connection(): object | undefined;
   /**
-   * Runs work whose calls must go to the same server. After the first of them, a call for which another connection would be used fails
-   * with UNAVAILABLE, and the server does not receive its message.
+   * Runs work whose calls must go to the same server. If a later call would use another connection than the first, it
+   * fails with UNAVAILABLE, and the server does not receive its message.
    */
   onOneConnection<T>(shared: SharedConnection, work: () => Promise<T>): Promise<T>;
   /** Closes the connection and fails the calls in flight. */
@@ -59,17 +62,18 @@ export interface PetStoreChannel {
 }
 
 /**
- * TCP keep-alive starts after this many idle milliseconds. It keeps the connection in the tables of gateways and detects a dead
- * peer within half a minute.
+ * The time after which TCP keep-alive starts on an idle connection, in milliseconds. Keep-alive prevents gateways from
+ * forgetting the connection, and detects a dead peer within half a minute.
  */
 const keepAliveInitialDelay = 15_000;
 
-/** Makes the channel without connecting. */
+/** Creates the channel without connecting. */
 export function openChannel(options: ChannelOptions): PetStoreChannel {
   const { address, tls, timeoutMs, interceptors = [], beforeCall = () => {} } = options;
   const baseUrl = `${tls === undefined ? 'http' : 'https'}://${address}`;
-  // Connect's own HTTP/2 pings stay off. A ping on a session that was destroyed after a GOAWAY throws where nothing catches it,
-  // and ends the process (conn.ping in commonPing of its http2-session-manager). TCP keep-alive does the same job.
+  // Connect's own HTTP/2 pings stay off. A ping on a session that was destroyed after a GOAWAY throws where nothing
+  // catches the error, and ends the process (conn.ping in commonPing of its http2-session-manager). TCP keep-alive
+  // serves the same purpose.
   const sessionOptions = {
     keepAlive: true,
     keepAliveInitialDelay,
@@ -115,10 +119,10 @@ class CheckedSessionManager extends Http2SessionManager {
   }
 
   override async request(...[method, path, headers, options]: Parameters<Http2SessionManager['request']>) {
-    // Connecting may take seconds, so the check comes after it: a permission from before may have ended.
+    // Check after connecting, which may take seconds: an earlier permission may have ended.
     if ((await this.connect()) === 'error') throw this.error() ?? new Error('the connection broke');
     this.beforeCall();
-    // The connection is open, so this does no I/O before it sends.
+    // The connection is open, so this call sends without waiting for I/O.
     const stream = await super.request(method, path, { ...headers, ':authority': this.requestAuthority }, options);
     this.#last = stream.session;
     const shared = this.shared.getStore();
@@ -136,8 +140,9 @@ class CheckedSessionManager extends Http2SessionManager {
 }
 
 /**
- * Fails a search that receives no message for `idleMs`, and aborts a connection that looks dead. A connection looks dead if a
- * call times out and no call has received anything since that call began to wait. Otherwise only that call was slow.
+ * Fails a search that receives no message for `idleMs`, and aborts a connection that looks dead. A connection looks
+ * dead if a call times out and no call has received anything since that call began to wait. Otherwise only that call
+ * was slow.
  */
 function abortDeadConnections(idleMs: number, abort: () => void): Interceptor {
   let lastReceivedAtMs = Number.NEGATIVE_INFINITY;
@@ -148,19 +153,19 @@ function abortDeadConnections(idleMs: number, abort: () => void): Interceptor {
     const begunAtMs = performance.now();
     // A watch of Health may stay silent for any length of time.
     if (!request.stream || request.service.typeName !== PetStore.typeName)
-      return observeAnswer(next(request), begunAtMs);
+      return observeResponse(next(request), begunAtMs);
     const idle = new IdleTimeout(idleMs);
     const signal = AbortSignal.any([request.signal, idle.signal]);
-    return observeAnswer(next({ ...request, signal }), begunAtMs, idle);
+    return observeResponse(next({ ...request, signal }), begunAtMs, idle);
   };
 
-  async function observeAnswer<T extends UnaryResponse | StreamResponse>(
-    answer: Promise<T>,
+  async function observeResponse<T extends UnaryResponse | StreamResponse>(
+    pending: Promise<T>,
     begunAtMs: number,
     idle?: IdleTimeout,
   ): Promise<T> {
     try {
-      const response = await answer;
+      const response = await pending;
       lastReceivedAtMs = performance.now();
       if (!response.stream) return response;
       return { ...response, message: observeMessages(response.message, begunAtMs, idle) };
@@ -179,7 +184,7 @@ function abortDeadConnections(idleMs: number, abort: () => void): Interceptor {
     try {
       for await (const message of messages) {
         lastReceivedAtMs = performance.now();
-        // The reader's own time does not count.
+        // The time that the reader takes does not count.
         idle?.stop();
         yield message;
         idle?.start();
@@ -193,7 +198,7 @@ function abortDeadConnections(idleMs: number, abort: () => void): Interceptor {
   }
 }
 
-/** A timeout that starts when it is made and starts again with each {@link start}. */
+/** A timeout that starts when it is created and restarts with each {@link start}. */
 class IdleTimeout {
   readonly #ms: number;
   readonly #expired = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * The protocol between the pet store and its clients: messages and services generated from `proto/`, the headers, and the client
- * connection. The pet store and the operator share only this folder.
+ * The protocol between the pet store and its clients: messages and services generated from `proto/`, the headers, and
+ * the client connection. The pet store and the operator share only this folder.
  */
 export { type CalendarDay, dayFromText, dayText, isCalendarDay, nextDay } from './calendar-day.ts';
 export {

@@ -2,9 +2,10 @@
 const whiteSpace = /\p{White_Space}/u;
 
 /**
- * The name of a pet without Unicode white space around it, as pet stores keep it.
+ * Removes the Unicode white space around the name of a pet, as pet stores do.
  *
- * Takes time in proportion to the length: a pattern that ends with `+$` would start again at each blank inside the name.
+ * The time is proportional to the length. A pattern that ends with `+$` would start again at each blank inside the
+ * name.
  */
 export function trimmedName(name: string): string {
   const isBlank = (index: number): boolean => whiteSpace.test(name.charAt(index));

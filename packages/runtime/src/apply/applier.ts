@@ -15,7 +15,7 @@ import { ToleratedDifferences } from './tolerated-differences.ts';
 /**
  * The result of {@link Applier.apply} and {@link Applier.createOnce}.
  *
- * `nameTaken` has a `holder` in place of an `object`, so that the compiler demands its check before the object is used.
+ * `nameTaken` has a `holder` instead of an `object`, so that the compiler requires a check before the object is used.
  */
 export type ApplyResult<T extends KubeObject> =
   /** The object is as desired, or `createOnce` found it. No request was sent, or an apply changed nothing. */
@@ -23,11 +23,14 @@ export type ApplyResult<T extends KubeObject> =
   | { readonly type: 'created'; readonly object: T }
   /** `difference` is the path of the first field that the apply corrected: `.spec.replicas`. */
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
-  /** The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner. */
+  /**
+   * The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner.
+   */
   | { readonly type: 'terminating'; readonly object: T }
   /**
    * An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. If
-   * {@link belongsToPredecessor} is true for the holder, the owner was deleted and created again, and the name will soon be free.
+   * {@link belongsToPredecessor} is true for the holder, the owner was deleted and created again, and the name will
+   * soon be free.
    */
   | { readonly type: 'nameTaken'; readonly holder: T };
 
@@ -43,17 +46,17 @@ export interface ApplyChildOptions<T extends KubeObject> {
  * Keeps a controller's children in their desired state, and sends a request only if it would change something.
  *
  * Guarantees:
- * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal.
- *   Exception: the server adds defaults within an atomic field, or in an object whose kind has no known schema. Then the applier sends an
- *   apply that changes nothing: one for each content after a restart, and at most one per hour (of up to 16,384 objects). Put these
- *   defaults into the manifest to avoid it.
- * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
- *   per minute; an addition of a webhook to an atomic field, at most once per hour.
- * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the
- *   applied field names for this. (managedFields has them too, but caches drop it because it is large.)
- * - Objects of other owners are never changed. An existing object must have the owner as its controller, by uid. A create
- *   fails if the name is taken. An apply is a Conflict if the object was replaced.
- * - Fields of other managers are kept, unless the manifest has them too: then the manifest wins.
+ * - An object in the desired state costs no request, even after a restart. {@link differencesOf} defines equality. The
+ *   exception is an object to which the server adds defaults within an atomic field, or whose kind has no known schema.
+ *   For it the applier sends an apply that changes nothing: one for each content after a restart, and at most one per
+ *   hour (for up to 16,384 objects). Put these defaults into the manifest to avoid this.
+ * - Drift is corrected, including additions to an atomic field. A field that a webhook rewrites is applied again at
+ *   most once per minute. A webhook's addition to an atomic field is corrected at most once per hour.
+ * - A field that the manifest no longer has is removed. For this, the annotation `<field manager>/applied` holds a hash
+ *   of the applied field names. (managedFields has them too, but caches drop it because it is large.)
+ * - Objects of other owners are never changed. An existing object must have the owner as its controller, by uid. A
+ *   create fails if the name is taken. An apply is a Conflict if the object was replaced.
+ * - Fields of other managers are kept. If the manifest has the same field, the manifest wins.
  *
  * Assumptions: each manifest has a controller reference, and the store covers the namespace of the children.
  *
@@ -61,7 +64,9 @@ export interface ApplyChildOptions<T extends KubeObject> {
  * const applier = new Applier({ fieldManager: 'echoperator' });
  * // In a reconcile:
  * const applied = await applier.apply(Deployment, deploymentOf(shop), { client, store: deployments });
- * if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${applied.holder.metadata.name} is not ours` };
+ * if (applied.type === 'nameTaken') {
+ *   return { reason: 'NameTaken', message: `Deployment ${applied.holder.metadata.name} is not ours` };
+ * }
  */
 export class Applier {
   readonly #annotation: string;
@@ -76,7 +81,8 @@ export class Applier {
     const { fieldManager } = options;
     if (!/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(fieldManager)) {
       throw new RangeError(
-        `the name of an operator, its field manager, must be a DNS subdomain, because it prefixes an annotation; is "${fieldManager}"`,
+        'the name of an operator, its field manager, must be a DNS subdomain, because it prefixes an annotation; ' +
+          `is "${fieldManager}"`,
       );
     }
     this.#annotation = `${fieldManager}/applied`;
@@ -86,8 +92,9 @@ export class Applier {
    * Applies a child (server-side) if it is missing or differs from the manifest. A Secret's `stringData` is sent as
    * `data`, which is how the server stores it.
    *
-   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's errors, for example a Conflict if the
-   *   child was replaced or deleted concurrently, which the next reconcile finds in the store.
+   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's
+   *   errors, for example a Conflict if the child was replaced or deleted concurrently. The next reconcile finds that
+   *   change in the store.
    */
   async apply<T extends KubeObject>(
     kind: Kind<T>,
@@ -105,7 +112,7 @@ export class Applier {
       return { type: 'created', object };
     } catch (error) {
       if (!isConflict(error)) throw error;
-      // The store was stale: the object was just created, by this controller or by another client.
+      // The store was stale: this controller or another client has just created the object.
       const live = store.get(keyOf(manifest)) ?? (await getIfPresent(client, kind, keyOf(manifest)));
       if (live === undefined) throw error;
       return this.#applyTo(live, kind, configuration, ownerUid, client);
@@ -113,10 +120,11 @@ export class Applier {
   }
 
   /**
-   * Creates a child that never changes afterwards (a Job, a Pod). If a create gets no response, a get by name tells whether it
-   * succeeded. The create may still be in flight then, so a retry must use the same name.
+   * Creates a child that never changes afterwards (a Job, a Pod). If a create gets no response, a get by name
+   * determines whether the create succeeded. The create may still be in flight then, so a retry must use the same name.
    *
-   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's errors, unless the child exists.
+   * @throws RangeError for a manifest without a controller reference, or the store of another kind; the client's
+   *   errors, unless the child exists.
    */
   async createOnce<T extends KubeObject>(
     kind: Kind<T>,
@@ -132,7 +140,7 @@ export class Applier {
       return { type: 'created', object };
     } catch (error) {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
-      // After an AlreadyExists the client of a reconcile has read the object, and so the store shows it.
+      // After an AlreadyExists, the client of a reconcile has read the object, so the store shows it.
       const live = store.get(keyOf(manifest)) ?? (await getIfPresent(client, kind, keyOf(manifest)));
       if (live === undefined) throw error;
       return classify(live, ownerUid, isAlreadyExists(error) ? 'unchanged' : 'created');
@@ -166,7 +174,7 @@ export class Applier {
         : { type: 'applied', object, difference: difference.path };
     } catch (error) {
       if (!isUidMismatch(error)) throw error;
-      // The server responds with Invalid, because a uid is immutable. For the caller this is a Conflict like any other.
+      // The server responds with Invalid, because a uid is immutable. Callers expect a Conflict.
       const message = `${keyString(keyOf(configuration))} no longer has the uid ${uid}`;
       throw new ApiError(error.request, 409, { ...error.status, code: 409, reason: 'Conflict', message });
     }
@@ -198,20 +206,27 @@ function controllerUidOf(kind: Kind, manifest: Manifest<KubeObject>): string {
   const controller = controllerOf(manifest);
   if (controller !== undefined) return controller.uid;
   throw new RangeError(
-    `the manifest of ${resourceName(kind)} ${manifest.metadata.name} has no controller reference: add controllerReference(…)`,
+    `the manifest of ${resourceName(kind)} ${manifest.metadata.name} has no controller reference: ` +
+      'add controllerReference(…)',
   );
 }
 
-/** The compiler accepts the store of another built-in kind: all members of their types are optional. */
+/**
+ * Checks the store's kind, because the compiler accepts the store of another built-in kind: all members of their types
+ * are optional.
+ */
 function requireStoreOf(kind: Kind, store: Pick<ReadonlyStore<KubeObject>, 'kind'>): void {
   const other = store.kind;
   if (other === undefined || other === kind || versionedResource(other) === versionedResource(kind)) return;
   throw new RangeError(
-    `the store has ${versionedResource(other)}, and the manifest is of ${versionedResource(kind)}: pass the store of that kind`,
+    `the store has ${versionedResource(other)}, and the manifest is of ${versionedResource(kind)}: ` +
+      'pass the store of that kind',
   );
 }
 
-/** Returns `nameTaken` if the owner does not control the object, `terminating` if it is being deleted, otherwise `type`. */
+/**
+ * Returns `nameTaken` if the owner does not control the object, `terminating` if it is being deleted, otherwise `type`.
+ */
 function classify<T extends KubeObject, Type extends string>(
   object: T,
   ownerUid: string,

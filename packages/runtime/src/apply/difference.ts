@@ -10,24 +10,25 @@ export interface Difference {
   readonly path: string;
   readonly stored: unknown;
   /**
-   * The field is not desired, but an apply would remove it because it is within an atomic field, or may be. It is drift, a
-   * default of the server, or another manager's; only an apply can tell.
+   * Whether the field is not desired, but an apply would or might remove it because it is within an atomic field. The
+   * field may be drift, a default of the server, or another manager's. Only an apply can determine which.
    */
   readonly isSurplus: boolean;
 }
 
 /**
- * Finds the fields that an apply of the desired value might change; empty if it would change nothing. Additional fields in
- * the stored value count only if an apply would remove them.
+ * Finds the fields that an apply of the desired value might change; empty if it would change nothing. Additional fields
+ * in the stored value count only if an apply would remove them.
  *
- * - Objects are compared by key. Within an atomic object (a label selector), and where the schema is not known, a key that is
- *   not desired is surplus.
- * - Lists are compared by merge key or as sets, in the desired order. An atomic list must have exactly the desired items,
- *   and everything in it is atomic too.
+ * - Objects are compared by key. Within an atomic object (a label selector), and where the schema is unknown, a key
+ *   that is not desired is surplus.
+ * - Lists are compared by merge key or as sets, in the desired order. An atomic list must have exactly the desired
+ *   items, and everything in it is atomic too.
  * - Quantities are compared by value. An int-or-string is not: the API server distinguishes 80 from "80".
- * - An integer that may have been rounded equals none: the client refuses to send it, which the owner can report.
- * - undefined and null mean "not desired". A desired false, 0, '', empty list or empty map matches an absent field if the
- *   server does not store such a value.
+ * - An integer that may have been rounded equals no other. The client refuses to send it, and the owner can report
+ *   that.
+ * - undefined and null mean "not desired". A desired false, 0, '', empty list or empty map matches an absent field if
+ *   the server does not store such a value.
  */
 export function differencesOf(desired: unknown, stored: unknown, schema: Schema): readonly Difference[] {
   return compare(desired, stored, schema, false) ?? none;
@@ -35,7 +36,7 @@ export function differencesOf(desired: unknown, stored: unknown, schema: Schema)
 
 const none: readonly Difference[] = [];
 
-/** undefined if nothing differs, so that comparing equal objects allocates nothing. */
+/** Undefined if nothing differs, so that comparing equal objects allocates nothing. */
 type Differences = Difference[] | undefined;
 
 function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: boolean): Differences {
@@ -62,7 +63,7 @@ function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: bo
       if (Array.isArray(desired)) return compareList(desired, stored, schemalessList, isAtomic);
       if (!isObject(desired)) return mismatch(stored);
       if (resolved.isGranular) return compareMap(desired, stored, granularMap, isAtomic);
-      // It may be atomic: a needless apply is better than drift that nobody sees.
+      // The map may be atomic. A needless apply is better than undetected drift.
       return compareMap(desired, stored, schemalessMap, true);
   }
 }
@@ -159,8 +160,8 @@ function compareMergedList(
 }
 
 /**
- * Finds a desired item whose key two stored items have. An update, unlike an apply, can store that (two `env` with one name; the last one
- * counts).
+ * Finds a desired item whose key belongs to two stored items. An update, unlike an apply, can store that (two `env`
+ * with one name; the last one wins).
  */
 function findDuplicate(
   desired: readonly unknown[],
@@ -175,7 +176,9 @@ function findDuplicate(
   return desired.find((item) => (counts.get(identityOf(item, merge)) ?? 0) > 1);
 }
 
-/** Equal for two items exactly if {@link isSameItem}. An item without keys equals no other. */
+/**
+ * The identities of two items are equal exactly if {@link isSameItem} is true. An item without keys equals no other.
+ */
 function identityOf(item: unknown, merge: 'set' | readonly ListKey[]): unknown {
   if (merge === 'set' || !isObject(item)) return item;
   return JSON.stringify(merge.map((key) => item[key.name] ?? key.default));
@@ -202,7 +205,7 @@ export function itemKey(item: unknown, merge: 'set' | readonly ListKey[]): strin
   return merge.map((key) => String(item[key.name] ?? key.default)).join('/');
 }
 
-/** Escapes what could be mistaken for the end of the key. */
+/** Escapes characters that could be mistaken for the end of the key. */
 const inBrackets = (key: string): string => `[${key.replace(/[[\]%]/g, encodeURIComponent)}]`;
 
 const isZero = (value: unknown): boolean => value === '' || value === 0 || value === false;

@@ -8,8 +8,8 @@ import { granular, type ListOf, type Schema, schemaless } from './schema.ts';
 const schemas = new WeakMap<Kind, Schema>();
 
 /**
- * Returns the merge schema of a kind: from the generated table for a built-in kind, from its definition for a kind declared
- * with `defineKind`. For any other kind only the schema of the metadata is known.
+ * Returns the merge schema of a kind: from the generated table for a built-in kind, from its definition for a kind
+ * declared with `defineKind`. For any other kind only the schema of the metadata is known.
  */
 export function schemaOf(kind: Kind): Schema {
   const schema = schemas.get(kind) ?? (isCustomKind(kind) ? customSchema(kind) : builtInSchema(kind));

@@ -20,12 +20,15 @@ const exponents: Readonly<Record<string, readonly [tens: number, twos: number]>>
 
 const pattern = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)$/;
 
-/** The API server writes at most 22 characters. The time to compute with a number grows faster than its digits. */
+/**
+ * The API server writes at most 22 characters. The limit bounds the time, which grows faster than the number of digits.
+ */
 const maxLength = 64;
 
 /**
  * Converts a quantity to billionths, the API server's precision, and rounds away from zero as it does
- * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity, and for one of more than 64 characters.
+ * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity, and for one of more than 64
+ * characters.
  */
 export function parseNanos(quantity: string): bigint | undefined {
   if (quantity.length > maxLength) return undefined;

@@ -12,7 +12,10 @@ export type Schema =
   | ListOf
   /** A reference to a struct in {@link builtInTypes}. */
   | { readonly type: 'ref'; readonly name: string }
-  /** JSON without a schema. If `isGranular`, the server merges its objects by key and replaces its lists; else objects may be atomic too. */
+  /**
+   * JSON without a schema. If `isGranular`, the server merges its objects by key and replaces its lists. Otherwise
+   * objects may be atomic too.
+   */
   | { readonly type: 'schemaless'; readonly isGranular?: true };
 
 /** An object with declared fields. */

@@ -4,7 +4,7 @@ import type { Difference } from './difference.ts';
 /** The maximum number of objects. They take about 4 MB. */
 const maxEntries = 16_384;
 
-/** How long a rewritten field is tolerated: a webhook may have rewritten it, and the webhook may be removed later. */
+/** How long a rewritten field is tolerated. A webhook may have rewritten it, and the webhook may be removed later. */
 const rewrittenToleranceMs = 60_000;
 /** How long an addition to an atomic field is tolerated. It is usually a default of the server. */
 const surplusToleranceMs = 3_600_000;

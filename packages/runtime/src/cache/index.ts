@@ -1,8 +1,8 @@
 /**
  * `@echoperator/runtime/cache`: the informer, which lists and watches a kind, and the store, which holds its objects.
  *
- * `Manager.informer` returns the shared informer of a kind. Import this entry to name the types of an informer's options,
- * handlers and deltas.
+ * `Manager.informer` returns the shared informer of a kind. Import this entry to name the types of an informer's
+ * options, handlers and deltas.
  */
 export {
   type AnyInformer,

@@ -15,8 +15,8 @@ import { type Delta, type ReadonlyStore, Store } from './store.ts';
 import { Watchdog } from './watchdog.ts';
 
 /**
- * Where a change was observed: in a list (the first, or a relist that found a missed change), in a watch, or in the response to a request
- * of a reconcile.
+ * Where a change was observed: in a list (the first, or a relist that found a missed change), in a watch, or in the
+ * response to a request of a reconcile.
  */
 export type DeltaOrigin = 'list' | 'watch' | 'response';
 
@@ -27,27 +27,30 @@ export interface Writer {
   readonly key: string;
 }
 
-/** Returns the key that a handler is to skip, because the change is nothing but what its reconcile has sent. */
+/** Returns the writer if a delta contains only what the writer's reconcile sent. Handlers skip that key. */
 export type WriterOf = (delta: Delta<KubeObject>) => Writer | undefined;
 
-/** A request about one object, whose response the store is to show. The handlers get what it changes. */
+/** A request about one object. The store shows the response, and the handlers receive the resulting changes. */
 export interface TrackedRequest<T extends KubeObject = KubeObject> {
-  /** Of the object that the store held when the request was sent. */
+  /** The uid of the object that the store held when the request was sent. */
   readonly uid: string | undefined;
-  /** The request has a response, or has failed: an event is no longer ascribed to it. Call it before the others. */
+  /**
+   * Call this first when the request has a response or has failed: later events are no longer ascribed to the request.
+   */
   end(): void;
   /** Shows a copy of the object of the response until the watch has passed it; see {@link Overlay.show}. */
   show(object: T): void;
-  /** Hides an object that the response has shown to be gone; see {@link Overlay.hide}. */
+  /** Hides an object that the response showed to be gone; see {@link Overlay.hide}. */
   hide(uid: string): void;
   /** Whether a list may have hidden what happened to the object of the response; see {@link Overlay.isOvertaken}. */
   isOvertaken(object: T): boolean;
 }
 
 /**
- * Called for every change, in order, after the store has applied it. Synchronous. If it throws, it misses that change.
+ * Called for every change, in order, after the store has applied it. Must be synchronous. A handler that throws misses
+ * that change.
  *
- * @param writer present if the change is nothing but what the reconcile of this key has sent
+ * @param writer set if the delta contains only what the reconcile of this key sent
  */
 export type DeltaHandler<T extends KubeObject> = (
   delta: Delta<T>,
@@ -75,10 +78,10 @@ export type AnyInformer = Pick<
   | 'waitingResponses'
 >;
 
-/** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
+/** What an informer has done so far, for metrics. With several namespaces: the sums, and the longest time. */
 export interface CacheStatistics {
   readonly objects: number;
-  /** Objects of which a member cannot be read, because it is nested too deep. */
+  /** Objects with a member that cannot be read because it is nested too deep. */
   readonly unreadableObjects: number;
   /** Complete lists. Each after the first is a relist. */
   readonly lists: number;
@@ -87,19 +90,21 @@ export interface CacheStatistics {
   /** Watches that were replaced because they were silent while responses waited for their events. */
   readonly replacedWatches: number;
   /**
-   * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run, and
-   * while an optional kind is unavailable.
+   * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it
+   * does not run, and while an optional kind is unavailable.
    */
   readonly unconfirmedForMs: number | undefined;
 }
 
-/** The kind is unavailable to an informer: the server forbids to list or watch it (403), or does not serve it (404). */
+/**
+ * Why an informer cannot read its kind: the server forbids listing or watching it (403), or does not serve it (404).
+ */
 export interface Unavailability {
   readonly verb: 'list' | 'watch';
   /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
-  /** When the server first and last said so, by `performance.now`, with no other response in between. */
+  /** When the server first and last responded so, by `performance.now`, with no other response in between. */
   readonly sinceMs: number;
   readonly lastMs: number;
 }
@@ -107,8 +112,8 @@ export interface Unavailability {
 /** Which objects an informer holds, and in which form. */
 export interface InformerOptions<T extends KubeObject> extends ScopeOptions, ReflectorOptions {
   /**
-   * Drops unused fields of an object before it is stored. May change its argument and return it, but must keep the name,
-   * namespace, uid and resourceVersion. If it throws, the whole object is stored.
+   * Drops unused fields of an object before it is stored. May change its argument and return it, but must keep the
+   * name, namespace, uid and resourceVersion. If it throws, the whole object is stored.
    */
   readonly transform?: (object: T) => T;
   /** Keep `metadata.managedFields`, which are often half of an object. Default false. */
@@ -116,51 +121,55 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be unavailable. Meanwhile the informer counts as synced. It keeps the
-   * objects that it has (none, if it was never listed), and retries at least once a minute. Default false: the informer syncs when the
-   * kind can be listed. If it is unavailable later, the manager is not ready.
+   * The kind may be unavailable. While it is, the informer counts as synced, keeps the objects that it has, and retries
+   * at least once a minute.
+   *
+   * Default false: the informer syncs only when the kind can be listed. If the kind becomes unavailable later, the
+   * manager is not ready.
    */
   readonly optional?: boolean;
   /**
    * Whether the manager waits for the first list before it starts a controller that watches the kind, and is not ready
-   * while the cache is stale. If false, the controller begins with the objects that have arrived; each later one enqueues
-   * its key. Default true.
+   * while the cache is stale. If false, the controller begins with the objects that have arrived; each later one
+   * enqueues its key. Default true.
    */
   readonly delaysStart?: boolean;
   /**
-   * How long a watch may be silent while the store shows a response that it has not delivered, in milliseconds, before it is replaced.
-   * Default 10,000.
+   * How long a watch may be silent, in milliseconds, while the store shows a response that the watch has not delivered.
+   * After that the watch is replaced. Default 10,000.
    */
   readonly silentWatchTimeoutMs?: number;
 }
 
 /**
- * The store of a kind, and its reflectors: one, or one per namespace that it is limited to (a partition). Shared by everyone who watches
- * the kind.
+ * Caches one kind: a store, with one reflector for all namespaces or one per watched namespace (a partition). All
+ * controllers that watch the kind share it.
  */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;
-  /** The namespaces that it is limited to. Undefined: all. */
+  /** The namespaces that the informer is limited to. Undefined: all. */
   readonly namespaces: readonly string[] | undefined;
   readonly #options: InformerOptions<T>;
   readonly #store: Store<T>;
   readonly #scope: Scope;
   readonly #log: Logger;
   readonly #partitions: ReadonlyMap<string, Partition<T>>;
-  /** Copied on write: a running loop iterates over an unchanged list. */
+  /** Copied on write, so that a running loop iterates over an unchanged list. */
   #handlers: readonly Registration<T>[] = [];
   readonly #unavailableListeners: (() => void)[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #isRunning = false;
-  /** The managedFields of the objects that a watch or a response has delivered and no handler has seen. Undefined: nobody asks for them. */
+  /** The managedFields of delivered objects, until the handlers have been called. Undefined: no handler reads them. */
   #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
-  /** By `keyString`: of the requests in flight about an object. */
+  /** The writers of the requests in flight, by the `keyString` of the object that the request is about. */
   readonly #writersInFlight = new Map<string, readonly WriterOf[]>();
-  /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
+  /** The last prepared object. An object that is new to the store shares equal parts with it. */
   #shareReference: T | undefined;
 
-  /** @throws RangeError for an empty list of namespaces, and for a timeout that is not positive or too long for a timer. */
+  /**
+   * @throws RangeError for an empty list of namespaces, and for a timeout that is not positive or too long for a timer.
+   */
   constructor(options: { readonly client: Client; readonly kind: Kind<T>; readonly log: Logger } & InformerOptions<T>) {
     const { kind, log, namespaces } = options;
     if (namespaces?.length === 0)
@@ -176,7 +185,7 @@ export class Informer<T extends KubeObject> {
     this.#store = new Store<T>({
       kind,
       indexFailed: (error, object, index) => {
-        // The object was logged when it arrived.
+        // The informer logged the object when it arrived.
         if (error instanceof UnreadableObjectError) return;
         const details = { err: error, object: keyString(keyOf(object)), index };
         this.#log.error(details, 'an index function threw: the index does not find the object');
@@ -193,20 +202,20 @@ export class Informer<T extends KubeObject> {
     return this.#store;
   }
 
-  /** Whether each partition has been listed once, or its optional kind is unavailable: the store may be empty. */
+  /** Whether each partition was listed once, or its optional kind is unavailable (then the store may be empty). */
   get hasSynced(): boolean {
     return this.#unsynced === 0;
   }
 
   /**
-   * Whether a list or watch failed on a programming error: the store is stale until a list or an event has been processed
-   * without an error.
+   * Whether a list or watch failed on a programming error: the store is stale until a list or an event has been
+   * processed without an error.
    */
   get isDefective(): boolean {
     return [...this.#partitions.values()].some((partition) => partition.isDefective);
   }
 
-  /** Collected on each call: not for the hot path. */
+  /** Computed on each call, so do not call it on a hot path. */
   statistics(): CacheStatistics {
     const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
     const total = (count: (progress: ReflectorProgress) => number): number =>
@@ -226,8 +235,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * For how long lists and watches have failed without a success (in the namespace where it is longest), in milliseconds:
-   * the store may be stale. 0 while an optional kind is unavailable.
+   * For how long lists and watches have failed without a success (in the namespace where it is longest), in
+   * milliseconds: the store may be stale. 0 while an optional kind is unavailable.
    */
   failingForMs(): number {
     const since = this.#needed().map(({ reflector }) => reflector.progress.failingSinceMs ?? Number.POSITIVE_INFINITY);
@@ -238,7 +247,7 @@ export class Informer<T extends KubeObject> {
     return [...this.#partitions.values()].filter(({ unavailability }) => !(this.#options.optional && unavailability));
   }
 
-  /** Resolves once each partition has been listed, or its optional kind is unavailable: the store may be empty. */
+  /** Resolves when {@link hasSynced} becomes true. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
@@ -254,7 +263,7 @@ export class Informer<T extends KubeObject> {
       .find((found) => found && isForbidden(found.error) && found.lastMs - found.sinceMs >= forMs);
   }
 
-  /** Which objects of the kind it holds. */
+  /** Which objects of the kind the informer holds. */
   get selection(): ScopeOptions {
     const { namespaces, labelSelector, fieldSelector } = this.#options;
     return {
@@ -264,12 +273,12 @@ export class Informer<T extends KubeObject> {
     };
   }
 
-  /** How many names the store shows as a response has shown them, until the watch has passed it. */
+  /** How many names the store shows from a response that the watch has not passed yet. */
   get waitingResponses(): number {
     return [...this.#partitions.values()].reduce((sum, { overlay }) => sum + overlay.size, 0);
   }
 
-  /** Returns a copy of an object in the form in which the store holds it: transformed. */
+  /** Returns a transformed copy of an object, as the store would hold it. */
   asStored(object: T): T {
     return this.#transformed(copy(this.#withoutManagedFields({ ...object })));
   }
@@ -300,21 +309,24 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Remembers the `managedFields` of each object that a watch or a response delivers, until the handlers have been called.
+   * Keeps the `managedFields` of each object that a watch or a response delivers, until the handlers have been called.
    *
-   * @returns a function for handlers: those of a delta's object.
+   * @returns a function for handlers that returns the managedFields of a delta's object.
    */
   trackFieldOwners(): (object: KubeObject) => readonly FieldOwner[] {
     this.#fieldOwners ??= new Map();
     return (object) => this.#fieldOwners?.get(object) ?? [];
   }
 
-  /** Calls the listener each time that the server denies a kind that was never listed. */
+  /** Calls the listener each time that the server denies a kind that has never been listed. */
   onUnavailable(listener: () => void): void {
     this.#unavailableListeners.push(listener);
   }
 
-  /** Call this before a request about an object is sent. Undefined if the object is in none of the informer's namespaces. */
+  /**
+   * Call this before a request about an object is sent. Returns undefined if the object is in none of the informer's
+   * namespaces.
+   */
   trackRequest(key: ObjectKey, writerOf: WriterOf): TrackedRequest<T> | undefined {
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (key.namespace ?? ''));
     if (partition === undefined) return undefined;
@@ -341,7 +353,7 @@ export class Informer<T extends KubeObject> {
   /**
    * Whether the store holds everything up to this resourceVersion.
    *
-   * @param namespace only this one, if the informer is limited to namespaces.
+   * @param namespace checks only this namespace if the informer is limited to namespaces.
    */
   hasReached(resourceVersion: string, namespace?: string): boolean {
     const partitions =
@@ -354,12 +366,12 @@ export class Informer<T extends KubeObject> {
   /**
    * Runs until the signal is aborted. A second run continues where the first one stopped.
    *
-   * @throws Error if it runs already.
+   * @throws Error if the informer is already running.
    */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
+    if (this.#isRunning) throw new Error(`the informer of ${resourceName(this.kind)} is already running`);
     this.#isRunning = true;
-    for (const partition of this.#partitions.values()) this.#watchOver(partition);
+    for (const partition of this.#partitions.values()) this.#startWatchdog(partition);
     try {
       await Promise.all([...this.#partitions.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
@@ -438,7 +450,7 @@ export class Informer<T extends KubeObject> {
 
   #prepare(object: T, origin: DeltaOrigin): T {
     const owners = origin === 'list' ? undefined : fieldOwnersOf(object);
-    // The reconcile has the response too, and may change it.
+    // The reconcile also has the object of a response, and may change it. So the store gets a copy.
     const isShared = origin === 'response';
     if (!isReadable(object)) return this.#unreadable(isShared ? copyUnreadable(object) : object);
     const kept = this.#withoutManagedFields(isShared ? { ...object } : object);
@@ -450,10 +462,10 @@ export class Informer<T extends KubeObject> {
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
-  /** Returns an object as it is: transforming, sharing and freezing it would read the unreadable members. */
+  /** Stores an object without transforming, sharing or freezing it: these would read the unreadable members. */
   #unreadable(whole: T): T {
     const object = this.#withoutManagedFields(whole);
-    // Items of lists of built-in kinds have none, and the error of a reader names it.
+    // Items in lists of built-in kinds have no `kind`, but the error for a reader of the object names it.
     if (object.kind === undefined) Object.assign(object, { kind: this.kind.kind });
     if (this.#store.get(object.metadata)?.metadata.resourceVersion !== object.metadata.resourceVersion) {
       const details = { object: keyString(keyOf(object)), members: unreadableMembersOf(object) };
@@ -488,19 +500,22 @@ export class Informer<T extends KubeObject> {
     const deltas = partition.overlay.replace(objects, resourceVersion, startedAtMs);
     partition.watchdog.delivered();
     this.#markSynced(partition);
-    this.#watchOver(partition);
+    this.#startWatchdog(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (this.hasSynced) this.#synced.resolve();
   }
 
   #responded(partition: Partition<T>, deltas: readonly Delta<T>[], writers: readonly WriterOf[]): void {
-    this.#watchOver(partition);
+    this.#startWatchdog(partition);
     for (const delta of deltas) this.#emit(this.#handlers, delta, 'response', this.#writerOf(delta, writers));
     this.#forgetFieldOwners();
   }
 
-  /** Call it after each change of the overlay: an event or a list, too, may make it wait, for the deletion of an object. */
-  #watchOver({ overlay, watchdog }: Partition<T>): void {
+  /**
+   * Call this after each change of the overlay. An event or a list can also leave a tombstone that waits for a DELETED
+   * event.
+   */
+  #startWatchdog({ overlay, watchdog }: Partition<T>): void {
     if (overlay.size > 0 && this.#isRunning) watchdog.start();
   }
 
@@ -534,20 +549,20 @@ export class Informer<T extends KubeObject> {
     watchdog.delivered();
     for (const event of events) {
       for (const delta of overlay.observe(event)) {
-        // The event of a write often overtakes its response.
+        // The event of a write often arrives before its response.
         const writers =
           this.#writersInFlight.size === 0 ? undefined : this.#writersInFlight.get(keyString(delta.object.metadata));
         this.#emit(this.#handlers, delta, 'watch', writers && this.#writerOf(delta, writers));
       }
     }
     for (const delta of overlay.settle()) this.#emit(this.#handlers, delta, 'watch');
-    this.#watchOver(partition);
+    this.#startWatchdog(partition);
     this.#forgetFieldOwners();
   }
 
   #forgetFieldOwners(): void {
-    // Not `clear`: V8 links the old table of a cleared Map to the new one. A table that was promoted to the old generation would keep the
-    // managedFields of all later batches alive until the next major collection.
+    // Not `clear`: V8 links the old table of a cleared Map to the new one. A table that was promoted to the old
+    // generation would keep the managedFields of all later batches alive until the next major collection.
     if (this.#fieldOwners !== undefined && this.#fieldOwners.size > 0) this.#fieldOwners = new Map();
   }
 
@@ -560,22 +575,22 @@ export class Informer<T extends KubeObject> {
     try {
       registration.handler(delta, origin, writer);
     } catch (error) {
-      // The store already has the change. Rethrowing would look like a failed watch, and all other handlers would miss the
-      // change, since a relist finds no difference.
+      // The store already has the change. Rethrowing would look like a failed watch. All other handlers would then miss
+      // the change, because a relist finds no difference.
       const details = { err: error, object: keyString(keyOf(delta.object)), change: delta.type };
       this.#log.error(details, 'a handler threw: it has missed a change');
     }
   }
 }
 
-/** The reflector of one namespace, or of all, and its progress. */
+/** The reflector of one namespace, or of all namespaces, and its progress. */
 interface Partition<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   readonly overlay: Overlay<T>;
   readonly watchdog: Watchdog;
   replacedWatches: number;
-  /** True once a list is complete, or if the kind is optional and unavailable. */
+  /** True once a list is complete, or while the kind is optional and unavailable. */
   hasSynced: boolean;
   unavailability: Unavailability | undefined;
   isDefective: boolean;
@@ -583,7 +598,7 @@ interface Partition<T extends KubeObject> {
 
 interface Registration<T extends KubeObject> {
   readonly handler: DeltaHandler<T>;
-  /** False once the handler is removed: a loop that runs meanwhile must not call it. */
+  /** False once the handler is removed, so that a loop that is already running does not call it. */
   isActive: boolean;
 }
 

@@ -16,7 +16,9 @@ export class InitialEvents<T extends KubeObject> {
     return [...this.#objects.values()];
   }
 
-  /** Adds the events up to the end of the list. Returns the end, or undefined if the list continues in the next batch. */
+  /**
+   * Adds the events up to the end of the list. Returns the end, or undefined if the list continues in the next batch.
+   */
   takeUntilEnd(events: readonly WatchEvent<T>[]): StreamedListEnd<T> | undefined {
     for (const [index, event] of events.entries()) {
       if (isListEnd(event)) {

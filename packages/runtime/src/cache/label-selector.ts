@@ -2,8 +2,8 @@
 export type Selector = (read: (key: string) => string | undefined) => boolean;
 
 /**
- * Parses a label selector as the API server does (k8s.io/apimachinery/pkg/labels): `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
- * `!=` and `notin` match if the key is missing. Returns undefined for a selector that it cannot parse.
+ * Parses a label selector as the API server does (k8s.io/apimachinery/pkg/labels): `a=b,c!=d,e in (f,g),h notin
+ * (i),j,!k`. `!=` and `notin` match if the key is missing. Returns undefined for a selector that it cannot parse.
  */
 export function parseLabelSelector(text: string): Selector | undefined {
   // A comma inside parentheses belongs to a set; other commas separate requirements.
@@ -11,9 +11,9 @@ export function parseLabelSelector(text: string): Selector | undefined {
 }
 
 /**
- * Parses a field selector (k8s.io/apimachinery/pkg/fields) of the fields that mean the same for each kind: `metadata.name=a`. What
- * others mean, each kind's server decides: `spec.unschedulable=false` also matches a Node without that field. Returns undefined for a
- * selector that it cannot parse.
+ * Parses a field selector (k8s.io/apimachinery/pkg/fields), such as `metadata.name=a`. Supports only the fields that
+ * mean the same for each kind. Each kind's server defines the others: `spec.unschedulable=false` also matches a Node
+ * without that field. Returns undefined for a selector that it cannot parse.
  */
 export function parseFieldSelector(text: string): Selector | undefined {
   return all(text.split(','), (requirement) => {
@@ -48,5 +48,5 @@ function parseRequirement(requirement: string): Selector | undefined {
   return (read) => (read(key) === value) === (operator !== '!=');
 }
 
-/** No label value is a space, so it matches no member of a set. */
+/** Stands for a missing label in set requirements. A label value cannot be a space, so it is a member of no set. */
 const missing = ' ';

@@ -1,16 +1,18 @@
 import type { KubeObject } from '../kind/object.ts';
 
 /**
- * Maps an object to the values under which an index finds it. Must be pure: it is called again when the object is removed,
- * and must return the same values.
+ * Maps an object to the values under which an index finds it. Must be pure: the index calls it again when the object is
+ * removed, and must get the same values.
  */
 export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
 
-/** Finds objects by the values that a function returns for them. An object for which the function throws has no values. */
+/**
+ * Finds objects by the values that a function returns for them. An object for which the function throws has no values.
+ */
 export class ObjectIndex<T extends KubeObject> {
   readonly #values: IndexFunction<T>;
   readonly #failed: (error: unknown, object: T) => void;
-  /** Most values belong to one object. They are stored without a set, which saves 2 MB for 10,000 objects. */
+  /** Most values belong to one object. Storing that object without a set saves 2 MB for 10,000 objects. */
   readonly #found = new Map<string, T | Set<T>>();
 
   /** @param failed is called for each object for which `values` throws. */
@@ -20,8 +22,8 @@ export class ObjectIndex<T extends KubeObject> {
   }
 
   /**
-   * A snapshot. Iterating the live set would yield each changed object again, so a loop that writes to the found objects
-   * and awaits would never end.
+   * Returns a snapshot. Iterating the live set would yield each changed object again, so a loop that writes to the
+   * found objects and awaits would never end.
    */
   find(value: string): Iterable<T> {
     const found = this.#found.get(value);

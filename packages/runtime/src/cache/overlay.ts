@@ -3,53 +3,60 @@ import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/objec
 import { compareResourceVersions, isComparable } from './resource-version.ts';
 import type { Delta, Store } from './store.ts';
 
-/** What a response has shown of one name, until the watch has passed it. */
+/** What a response showed of one name. The entry exists until the watch has passed the response. */
 interface Entry {
   /**
-   * `shown`: the store shows the object. `outside`: the object is outside the selection at this version, so no older one is shown.
-   * `gone`: a tombstone of the object with this uid; `version` is its last known one.
+   * `shown`: the store shows the object. `outside`: the object is outside the selection at this version, so the store
+   * shows no older version. `gone`: a tombstone for the object with this uid; `version` is its last known version.
    */
   readonly state: 'shown' | 'outside' | 'gone';
   readonly key: ObjectKey;
   readonly uid: string;
   readonly version: string;
   readonly sinceMs: number;
-  /** The watch has delivered the object, so that it will deliver its deletion. */
+  /** Whether the watch has delivered the object, so that it will also deliver the object's deletion. */
   isDelivered: boolean;
 }
 
 /** What the store held of an object when a request about it was sent. */
 export interface RequestSnapshot {
-  /** Of the cache. It changes when versions start again (etcd was restored) and when the informer stops. */
+  /**
+   * The cache's epoch. It changes when resourceVersions start again (etcd was restored) and when the informer stops.
+   */
   readonly epoch: number;
-  /** How many lists the cache had taken. */
+  /** How many lists the cache had received. */
   readonly lists: number;
   readonly uid: string | undefined;
 }
 
 /**
- * Lets a store show what responses have shown, until the watch has passed it. One per watch.
+ * Makes a store show the objects of responses until the watch has passed them. There is one overlay per watch.
  *
  * **Guarantees**
- * - What a response shows, and what it shows to be gone, the store shows when {@link show} or {@link hide} returns, or something newer.
- * - No object goes back in time, and none that is gone comes back. The deltas lead to exactly the store.
- * - The store converges to the API server: an entry ends with the event that delivers it, with an event or a bookmark that passes it
- *   without that (the object has left the selection, or is gone), or with a list that began after its response.
+ * - When {@link show} or {@link hide} returns, the store shows what the response showed, or something newer. This
+ *   includes deletions.
+ * - No object goes back to an older version, and no deleted object comes back. Applying the deltas in order yields
+ *   exactly the store.
+ * - The store converges to the API server. An entry ends with the event that delivers its object. It also ends with an
+ *   event or a bookmark that passes its version without that event, because the object has left the selection or is
+ *   gone. A list that began after the response ends it too.
  *
  * **Assumptions**
- * - The resourceVersions of a resource are comparable (KEP-5504). Responses with others are ignored, and the watch alone counts.
- * - A response is passed on with what {@link beforeRequest} returned before its request was sent.
+ * - The resourceVersions of a resource are comparable (KEP-5504). Responses with other versions are ignored, so the
+ *   store shows only what the watch delivers.
+ * - The caller passes a response together with what {@link beforeRequest} returned before that request was sent.
  *
  * **Caveats**
- * - Foreign changes arrive with the watch, as ever: only the objects of the responses are ahead of it.
- * - While a kind cannot be watched, it shows responses, and keeps tombstones, for as long.
- * - An object that leaves the selection, comes back and then is deleted is shown once more, until the watch delivers the deletion.
+ * - Changes by other clients still arrive with the watch. Only the objects of our responses are ahead of the watch.
+ * - While a kind cannot be watched, its responses stay shown and its tombstones are kept.
+ * - An object that leaves the selection, comes back and then is deleted is shown once more, until the watch delivers
+ *   the deletion.
  */
 export class Overlay<T extends KubeObject> {
   readonly #store: Store<T>;
   readonly #namespace: string | undefined;
   readonly #covers: (object: T) => boolean;
-  /** By `keyString`. A newer response supersedes an older one, also about another object of that name. */
+  /** By `keyString`. A newer response replaces an older one, even if it is about another object of that name. */
   readonly #entries = new Map<string, Entry>();
   /** The watch, or the list before it, has delivered everything up to this version. Undefined before the first list. */
   #reached: string | undefined;
@@ -57,7 +64,7 @@ export class Overlay<T extends KubeObject> {
   #lists = 0;
 
   /**
-   * @param namespace if the watch covers only this one
+   * @param namespace the only namespace that the watch covers; undefined for all
    * @param covers whether an object is in the selection of the watch
    */
   constructor(store: Store<T>, namespace: string | undefined, covers: (object: T) => boolean) {
@@ -66,12 +73,14 @@ export class Overlay<T extends KubeObject> {
     this.#covers = covers;
   }
 
-  /** How many entries there are. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Of the entries that wait for an event, the oldest: its object is in the selection, or the watch has delivered what is gone. */
+  /**
+   * The oldest entry that waits for an event. An entry waits if its object is in the selection, or if it is a tombstone
+   * of an object that the watch has delivered.
+   */
   get oldestWaiting(): Readonly<Entry> | undefined {
     let oldest: Entry | undefined;
     for (const entry of this.#entries.values()) {
@@ -91,13 +100,13 @@ export class Overlay<T extends KubeObject> {
     return { epoch: this.#epoch, lists: this.#lists, uid: this.#store.get(key)?.metadata.uid };
   }
 
-  /** Ignores the responses to requests that were sent before. */
+  /** Makes later calls ignore the responses to requests that were sent before this call. */
   ignoreResponses(): void {
     this.#epoch += 1;
   }
 
   /**
-   * Takes the object of a response.
+   * Shows the object of a response.
    *
    * @param prepare returns the copy that the store keeps. Not called for a response that is ignored.
    */
@@ -117,9 +126,10 @@ export class Overlay<T extends KubeObject> {
   }
 
   /**
-   * Whether a list since the request may have hidden what happened to the object of a response: the list has overtaken the response, and the
-   * store holds neither its object nor a newer one. Also true if the response was ignored because versions started again. What the watch
-   * alone has overtaken, the handlers have got.
+   * Whether a list since the request may have hidden what happened to the object of a response. This is so if the list
+   * has overtaken the response, and the store holds neither the object nor a newer version. It is also so if the
+   * response was ignored because versions started again. If only watch events have overtaken the response, the handlers
+   * have received them.
    */
   isOvertaken(object: T, { epoch, lists }: RequestSnapshot): boolean {
     const { uid, resourceVersion: version } = object.metadata;
@@ -130,10 +140,10 @@ export class Overlay<T extends KubeObject> {
     return held?.uid !== uid || compareResourceVersions(held.resourceVersion, version) < 0;
   }
 
-  /** Takes a response that shows that the object with this uid is gone. */
+  /** Hides the object with this uid: a response has shown that it is gone. */
   hide(key: ObjectKey, uid: string, { epoch }: RequestSnapshot, nowMs: number): readonly Delta<T>[] {
     const held = this.#store.get(key);
-    // The watch has delivered the deletion, or was never to deliver the object.
+    // Either the watch has already delivered the deletion, or the object is not in the selection.
     if (epoch !== this.#epoch || held === undefined || held.metadata.uid !== uid) return none;
     const { resourceVersion: version } = held.metadata;
     if (!this.#isComparable(version)) return none;
@@ -143,7 +153,7 @@ export class Overlay<T extends KubeObject> {
     return this.#delete(held);
   }
 
-  /** Takes an event of the watch. Call {@link settle} after the last one of a batch. */
+  /** Applies an event of the watch. Call {@link settle} after the last event of a batch. */
   observe(event: WatchEvent<T>): readonly Delta<T>[] {
     this.#reached = event.object.metadata.resourceVersion;
     return event.type === 'BOOKMARK' || this.#isOverlaid(event) ? none : this.#take(event);
@@ -162,9 +172,9 @@ export class Overlay<T extends KubeObject> {
   }
 
   /**
-   * Takes a complete list.
+   * Applies a complete list.
    *
-   * @param startedAtMs when it was requested. It contains every write made before.
+   * @param startedAtMs when the list was requested. It contains every write made before that.
    */
   replace(objects: readonly T[], version: string, startedAtMs: number): readonly Delta<T>[] {
     const isRestored = this.#isRestored(version, startedAtMs);
@@ -182,7 +192,10 @@ export class Overlay<T extends KubeObject> {
     return [...deltas, ...this.settle()];
   }
 
-  /** Whether the server was restored from a backup: it is older than what the watch, or an earlier response, has shown. */
+  /**
+   * Whether the server was restored from a backup: the list is older than what the watch or an earlier response has
+   * shown.
+   */
   #isRestored(version: string, startedAtMs: number): boolean {
     if (this.#reached !== undefined && compareResourceVersions(version, this.#reached) < 0) return true;
     for (const entry of this.#entries.values()) {
@@ -191,14 +204,14 @@ export class Overlay<T extends KubeObject> {
     return false;
   }
 
-  /** Ends the entries that the list decides, and returns the objects that the store is to hold. */
+  /** Ends the entries that the list decides, and returns the objects that the store must hold. */
   #overlay(objects: readonly T[], startedAtMs: number): readonly T[] {
     const uids = new Map(objects.map(({ metadata }) => [keyString(metadata), metadata.uid]));
     const kept: T[] = [];
     for (const [key, entry] of this.#entries) {
       if (entry.state === 'gone') {
         entry.isDelivered = uids.get(key) === entry.uid;
-        // The list is older than the response if it has the object all the same.
+        // A list that still has the deleted object is older than the response.
         if (entry.sinceMs < startedAtMs || (!entry.isDelivered && this.hasReached(entry.version))) this.#end(entry);
       } else if (this.hasReached(entry.version)) this.#end(entry);
       else if (entry.state === 'shown') {
@@ -207,7 +220,7 @@ export class Overlay<T extends KubeObject> {
         if (held !== undefined) kept.push(held);
       }
     }
-    // The entries that are left are newer than the list, so it has only older objects of their names.
+    // The remaining entries are newer than the list, so the list has only older objects of their names.
     return [...objects.filter(({ metadata }) => !this.#entries.has(keyString(metadata))), ...kept];
   }
 
@@ -217,7 +230,7 @@ export class Overlay<T extends KubeObject> {
     if (entry === undefined) return false;
     const difference = compareResourceVersions(metadata.resourceVersion, entry.version);
     if (entry.state === 'gone' && entry.uid === metadata.uid) {
-      // An older DELETED event says that the object had left the selection before it was written and deleted.
+      // An older DELETED event means that the object left the selection first, and was written and deleted later.
       if (type === 'DELETED' && difference >= 0) this.#end(entry);
       else entry.isDelivered = type !== 'DELETED';
       return true;

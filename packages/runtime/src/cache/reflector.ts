@@ -13,8 +13,8 @@ import { InitialEvents } from './initial-events.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
 /**
- * What a reflector keeps equal to the API server. An error of `prepare`, `replace` or `takeEvents` counts as a failed request; the
- * other functions must not throw.
+ * What a reflector keeps equal to the API server's objects. An error of `prepare`, `replace` or `takeEvents` counts as
+ * a failed request. The other functions must not throw.
  */
 export interface ReflectorTarget<T extends KubeObject> {
   /**
@@ -24,8 +24,8 @@ export interface ReflectorTarget<T extends KubeObject> {
    */
   prepare(object: T, origin: 'list' | 'watch'): T;
   /**
-   * Takes a complete, consistent list as of `resourceVersion`. The version is lower than the previous one if the server was
-   * restored from a backup.
+   * Takes a complete, consistent list as of `resourceVersion`. The version is lower than the previous one if the server
+   * was restored from a backup.
    *
    * @param startedAtMs when the list was requested, by `performance.now`. The list contains every write made before.
    */
@@ -37,8 +37,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   /** The server accepted a request, or it failed for another reason. A watch is accepted before its first event. */
   onAvailable?(): void;
   /**
-   * A list or watch failed on a programming error. The target is stale until `replace` or `takeEvents` has succeeded; an accepted
-   * request is no proof, because the retry may fail on the same event.
+   * A list or watch failed on a programming error. The target is stale until `replace` or `takeEvents` has succeeded;
+   * an accepted request is no proof, because the retry may fail on the same event.
    */
   onDefect?(error: unknown): void;
 }
@@ -46,14 +46,14 @@ export interface ReflectorTarget<T extends KubeObject> {
 /** Options of a {@link Reflector}. */
 export interface ReflectorOptions {
   /**
-   * How the reflector lists. `streamed`: as the first events of the watch (KEP-3157). It falls back to pages for good if the
-   * server refuses, and for one list after two streams in a row broke off. `paged`: in pages of 250 objects, which costs the
-   * server more than twice the CPU time. Default `streamed`.
+   * How the reflector lists. `streamed`: as the first events of the watch (KEP-3157). It falls back to pages for good
+   * if the server refuses, and for one list after two streams in a row broke off. `paged`: in pages of 250 objects,
+   * which costs the server more than twice the CPU time. Default `streamed`.
    */
   readonly listing?: 'paged' | 'streamed';
   /**
-   * After how many seconds the server should end each watch. 15 s later the reflector resumes the watch itself, because a
-   * connection can die silently. Default: 300 to 600, at random.
+   * After how many seconds the server should end each watch. 15 s later the reflector resumes the watch itself, because
+   * a connection can die silently. Default: 300 to 600, at random.
    */
   readonly watchTimeoutSeconds?: number;
   /** The pause after a failure; it doubles with each further failure. Default: 800 ms to 30,000 ms. */
@@ -83,7 +83,10 @@ export interface ReflectorProgress {
    * accepted watch. Before the first one: when the reflector started. Undefined while it does not run.
    */
   readonly confirmedAtMs: number | undefined;
-  /** When the first of the failures after the last confirmation occurred, by `performance.now`. Undefined if there are none. */
+  /**
+   * When the first of the failures after the last confirmation occurred, by `performance.now`. Undefined if there are
+   * none.
+   */
   readonly failingSinceMs: number | undefined;
 }
 
@@ -109,19 +112,24 @@ type State =
       readonly replaced: AbortController;
     };
 
-/** After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short. */
+/**
+ * After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short.
+ */
 const maxBrokenStreams = 2;
 
 /**
- * There is no backoff after a watch that was open for at least this long, because the connection worked. There is none after a 410 if the
- * last list is at least this old.
+ * The reflector does not back off after a watch that was open for at least this long, because the connection worked. It
+ * does not back off after a 410 either if the last list is at least this old.
  */
 const minHealthyMs = 1000;
 
-/** A server that prepares a kind for longer probably cannot read one of its objects, so the retries do not end by themselves. */
+/**
+ * If a server is still preparing a kind after this time, it probably cannot read one of the objects. Then retrying does
+ * not help.
+ */
 const maxInitializingMs = 30_000;
 
-/** A watch that ends up to this much before its timeout has ended in time. */
+/** A watch that ends at most this much before its timeout counts as having ended at its timeout. */
 const earlyEndToleranceMs = 1000;
 
 /** 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
@@ -130,11 +138,11 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
 /**
  * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
  * resourceVersion forever. After an error it pauses, with backoff. It relists after a 410, if etcd was restored, or if
- * `replaceWatch` asks for it. Meanwhile the target keeps what it holds.
+ * `replaceWatch` requests it. During a relist the target keeps its objects.
  *
- * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
- * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has
- * already written beyond our version, or that forbids it to list.
+ * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and
+ * after a watch that ended early, the reflector asks the server for its current version. It cannot detect a restored
+ * server that has already written beyond our version, or one that forbids listing.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -153,7 +161,10 @@ export class Reflector<T extends KubeObject> {
   readonly #failures = { list: 0, watch: 0 };
   #confirmedAtMs: number | undefined;
   #failingSinceMs: number | undefined;
-  /** The last list or event failed on a programming error: an accepted watch shows nothing. */
+  /**
+   * Whether the last list or event failed on a programming error. Then an accepted watch does not prove that the target
+   * is current.
+   */
   #isDefective = false;
 
   constructor(
@@ -195,7 +206,7 @@ export class Reflector<T extends KubeObject> {
 
   async #runUntil(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // The step changes the state; an error is reported with the verb that it tried.
+      // `#step` changes the state. An error must be reported with the verb of the failed step.
       const verb = this.#nextVerb();
       try {
         await this.#step(signal);
@@ -213,7 +224,8 @@ export class Reflector<T extends KubeObject> {
    */
   replaceWatch({ relist, openForMs }: ReplaceWatchOptions): WatchReplacement {
     const state = this.#state;
-    // Without a watch, the next one delivers what is missing: it lists, or resumes from the last resourceVersion.
+    // Without an open watch, the next step delivers what is missing: it lists, or it resumes from the last
+    // resourceVersion.
     if (state.type !== 'watch') return 'noWatch';
     if (performance.now() - state.openedAtMs < openForMs) return 'tooYoung';
     if (relist) this.#state = { type: 'list' };
@@ -245,7 +257,7 @@ export class Reflector<T extends KubeObject> {
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
-      // The connection is dead: the server ends a watch at its timeout.
+      // The server ends a watch at its timeout. If it did not, the connection is dead.
       this.#log.debug({ resourceVersion }, 'the server did not end the watch in time: resuming it');
       return;
     }
@@ -264,13 +276,13 @@ export class Reflector<T extends KubeObject> {
         return;
       }
     } else if (state.type === 'verify' && isForbidden(error)) {
-      // The permission to watch may remain, which is all that a streamed list needed.
+      // The permission to watch may remain, and a streamed list needs no other.
       this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
     } else if (state.type === 'list' && isForbidden(error)) {
-      // Pages need the permission to list, a stream only that to watch: stream again.
+      // Paged lists need the permission to list. A stream needs only the permission to watch, so stream again.
       this.#brokenStreams = 0;
     } else if (state.type !== 'list' && isFailedConnection(error)) {
-      // A defect counts too; that costs one needless check.
+      // A programming error also leads here. That costs one needless check.
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
     if (isDefect(error)) {
@@ -384,11 +396,12 @@ export class Reflector<T extends KubeObject> {
       for await (const batch of batches) {
         // The first batch is empty: the server has accepted the request.
         wasOpened = true;
-        // A streamed list shows nothing before its end.
+        // A streamed list is not visible in the target before it is complete.
         if (initial === undefined && !this.#isDefective) this.#confirm();
         this.#target.onAvailable?.();
         let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
-        // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
+        // The client may deliver more events after an abort. Drop them: the next watch resumes from the last applied
+        // event.
         ended.throwIfAborted();
         if (initial !== undefined) {
           const end = initial.takeUntilEnd(events);
@@ -423,7 +436,7 @@ export class Reflector<T extends KubeObject> {
     const state = this.#state;
     if (state.type !== 'resume') return;
     const { resourceVersion } = state;
-    // A server ends watches early when it stops or loses its etcd, which may then be restored from a backup.
+    // A server ends watches early when it stops or loses its etcd. The etcd may then be restored from a backup.
     if (livedMs < timeoutSeconds * 1000 - earlyEndToleranceMs) this.#state = { type: 'verify', resourceVersion };
     // Without this pause, a server that closes each watch immediately would cause a hot loop.
     if (from === resourceVersion && livedMs < minHealthyMs) {
@@ -443,7 +456,7 @@ interface Listed<T extends KubeObject> {
   readonly resourceVersion: string;
 }
 
-/** How long the server asks to wait, in milliseconds; at most a minute. */
+/** The server's `Retry-After`, in milliseconds; at most a minute. */
 function retryAfterMs(error: unknown): number {
   const seconds = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) : 0;
   return Math.min(seconds, 60) * 1000;

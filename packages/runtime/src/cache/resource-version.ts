@@ -1,6 +1,6 @@
 /**
- * Compares two resourceVersions of one resource: negative if `a` is older. They are decimal integers without leading zeros,
- * so the longer one is newer (KEP-5504, comparable resource versions).
+ * Compares two resourceVersions of one resource: negative if `a` is older. They are decimal integers without leading
+ * zeros, so the longer one is newer (KEP-5504, comparable resource versions).
  */
 export function compareResourceVersions(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;

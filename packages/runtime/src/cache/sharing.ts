@@ -5,9 +5,11 @@ interface Names {
 }
 
 /**
- * Replaces each part of `object` by the same part of `reference` if the two are equal. Returns `reference` if all parts are
- * equal, otherwise `object`. Objects of one kind, and two states of one object, have much in common (images, security contexts,
- * labels). A Job that shares with another Job takes half the memory. `object` must be freshly parsed; both are readonly
+ * Replaces each part of `object` by the same part of `reference` if the two parts are equal. Returns `reference` if all
+ * parts are equal, otherwise `object`.
+ *
+ * Objects of one kind, and two states of one object, have many equal parts: images, security contexts, labels. A Job
+ * that shares with another Job takes half the memory. `object` must be freshly parsed. Nobody may change either object
  * afterwards.
  */
 export function share<T extends { readonly metadata: Names }>(object: T, reference: T | undefined): T {
@@ -20,7 +22,7 @@ function shareValue(value: unknown, reference: unknown, names: Names): unknown {
   if (value === names.uid) return names.uid;
   if (value === names.name) return names.name;
   if (typeof value !== 'object' || value === null) return value;
-  // Do not write to a frozen value: a transform inserted it and may insert it into other objects too.
+  // Do not write to a frozen value: a transform inserted it, and may insert it into other objects too.
   if (Object.isFrozen(value)) return value;
   if (Array.isArray(value)) return shareItems(value, Array.isArray(reference) ? reference : noItems, names);
   return shareMembers(value as Members, isMembers(reference) ? reference : noMembers, names);
@@ -60,7 +62,7 @@ function shareMembers(value: Members, reference: Members, names: Names): unknown
   return equal && count === 0 ? reference : value;
 }
 
-/** A copy of an object with unreadable members, which stay so. */
+/** Copies an object with unreadable members. These members stay unreadable in the copy. */
 export function copyUnreadable<T extends object>(object: T): T {
   const members: Record<string, PropertyDescriptor> = Object.getOwnPropertyDescriptors(object);
   for (const member of Object.values(members)) if ('value' in member) member.value = copy(member.value);
@@ -75,7 +77,8 @@ export function copy<T>(value: T): T {
 function copyValue(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(copyValue);
-  // Not from entries, so that an object has the hidden class of its literal. `__proto__` would set the prototype.
+  // `Object.fromEntries` would give the copy another hidden class than a literal has. Assigning `__proto__` would set
+  // the prototype.
   const members: Members = {};
   for (const [name, member] of Object.entries(value)) {
     if (name === '__proto__') Object.defineProperty(members, name, { value: copyValue(member), enumerable: true });

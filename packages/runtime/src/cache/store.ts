@@ -12,11 +12,11 @@ export type Delta<T extends KubeObject> =
   | { readonly type: 'deleted'; readonly object: T };
 
 /**
- * A read-only view of the store. Objects are shared: do not change them. What finds several objects returns a snapshot: a reconcile that
- * creates objects while it iterates must end.
+ * A read-only view of the store. Objects are shared: do not change them. Methods that find several objects return a
+ * snapshot, so a reconcile may create objects while it iterates.
  */
 export interface ReadonlyStore<T extends KubeObject> {
-  /** Undefined if the store was made without it. */
+  /** Undefined if the store was created without a kind. */
   readonly kind: Kind<T> | undefined;
   readonly size: number;
   /** @throws TypeError if the key does not fit the kind's scope. */
@@ -27,8 +27,8 @@ export interface ReadonlyStore<T extends KubeObject> {
   /** The objects with an owner reference to this uid. The first call builds the index. */
   byOwner(uid: string): Iterable<T>;
   /**
-   * The objects, of all namespaces, for which the index has this value. To find those of one namespace, put the namespace into the value:
-   * `keyString`.
+   * The objects of all namespaces for which the index has this value. To find the objects of one namespace, put the
+   * namespace into the value, for example with `keyString`.
    *
    * @throws RangeError if no index has that name.
    */
@@ -40,21 +40,26 @@ export interface ReplaceOptions {
   /** The list covers only this namespace. Default: all namespaces. */
   readonly namespace?: string;
   /**
-   * Whether equal resourceVersions imply equal objects. False after the server was restored from a backup: it then assigns
-   * the same versions to other content. Default true.
+   * Whether equal resourceVersions imply equal objects. False after the server was restored from a backup: it then
+   * assigns the same versions to other content. Default true.
    */
   readonly trustVersions?: boolean;
 }
 
 /** Options of a {@link Store}. */
 export interface StoreOptions<T extends KubeObject> {
-  /** Default: unknown. Then neither {@link Store.get} nor the applier checks it. */
+  /**
+   * The kind of the objects. Default: unknown, so that neither {@link Store.get} nor the applier checks the scope of
+   * keys.
+   */
   readonly kind?: Kind<T>;
   /** Called when an index function throws. The index then does not find the object. */
   readonly indexFailed?: (error: unknown, object: T, index: string) => void;
 }
 
-/** A kind's objects by namespace and name, with indexes. A change returns its delta, or undefined if nothing changed. */
+/**
+ * A kind's objects by namespace and name, with indexes. A change returns its delta, or undefined if nothing changed.
+ */
 export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   readonly kind: Kind<T> | undefined;
   /** By namespace, then by name. The keys are the objects' own strings, so they take no extra memory. */
@@ -82,7 +87,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   get(key: ObjectKey): T | undefined {
     const { namespace = '', name } = key;
     const object = this.#namespaces.get(namespace)?.get(name);
-    // Not before: a key that finds an object is right.
+    // Check the scope only when nothing was found: a key that finds an object is valid, and the check costs time.
     if (object === undefined && this.kind !== undefined) requireKeyInScope(this.kind, key);
     return object;
   }
@@ -116,7 +121,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
    */
   addIndex(name: string, values: IndexFunction<T>): void {
     if (this.#indexes.has(name))
-      throw new RangeError(`there is an index "${name}" already: choose another name, or add it once`);
+      throw new RangeError(`index "${name}" already exists: choose another name, or add it only once`);
     this.#indexes.set(name, this.#index(name, values));
   }
 
@@ -139,8 +144,8 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   }
 
   /**
-   * Replaces the content by these objects. An object that was deleted and recreated between two lists yields both deltas,
-   * so that no handler mistakes the new object for the old one.
+   * Replaces the content by these objects. An object that was deleted and recreated between two lists yields both
+   * deltas, so that no handler mistakes the new object for the old one.
    */
   replace(objects: readonly T[], options: ReplaceOptions = {}): readonly Delta<T>[] {
     const { namespace, trustVersions = true } = options;
@@ -198,7 +203,7 @@ function move<T extends KubeObject>(index: ObjectIndex<T>, previous: T | undefin
   if (next !== undefined) index.add(next);
 }
 
-/** An object that cannot be read whole equals only itself. */
+/** An object with unreadable members cannot be compared, so it equals only itself. */
 const isEqual = (a: KubeObject, b: KubeObject): boolean =>
   a === b || (isReadable(a) && isReadable(b) && isDeepStrictEqual(a, b));
 

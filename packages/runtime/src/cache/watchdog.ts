@@ -3,16 +3,19 @@ import type { ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
 /** Options of a {@link Watchdog}. */
 export interface WatchdogOptions {
   readonly timeoutMs: number;
-  /** Since when an event of the watch is expected, by `performance.now`. Undefined: none is. */
+  /** Since when an event of the watch is expected, by `performance.now`. Undefined: no event is expected. */
   readonly waitingSinceMs: () => number | undefined;
   readonly replaceWatch: (options: ReplaceWatchOptions) => WatchReplacement;
-  /** Called after the watch was replaced. @param isFirst since the watch last delivered something */
+  /**
+   * Called after the watch was replaced. @param isFirst whether it is the first replacement since the watch last
+   * delivered something
+   */
   readonly replaced: (isFirst: boolean) => void;
 }
 
 /**
- * Replaces a watch that is open and silent although an event is expected: its connection may have died silently. The first time by a watch
- * that resumes, then by one that lists.
+ * Replaces a watch that is open and silent although an event is expected, because its connection may have died
+ * silently. The first replacement resumes the watch. Further replacements relist.
  */
 export class Watchdog {
   readonly #options: WatchdogOptions;
@@ -26,12 +29,12 @@ export class Watchdog {
     this.#options = options;
   }
 
-  /** An event may be expected from now on. Idempotent. */
+  /** Starts checking: an event may be expected from now on. Idempotent. */
   start(): void {
     if (this.#timer === undefined) this.#startTimer(this.#options.timeoutMs);
   }
 
-  /** The watch, or a list, has delivered something. */
+  /** Call this when the watch or a list has delivered something. */
   delivered(): void {
     this.#deliveredAtMs = performance.now();
     this.#isReplaced = false;
@@ -62,10 +65,10 @@ export class Watchdog {
   /** Returns whether the watch was replaced. */
   #replace(): boolean {
     const { timeoutMs, replaceWatch } = this.#options;
-    // It was just broken or replaced: leave a new watch enough time.
+    // The watch was just replaced or its connection broke. Give the new watch enough time.
     const replacement = replaceWatch({ relist: this.#isReplaced, openForMs: timeoutMs / 2 });
     if (replacement !== 'tooYoung') return replacement === 'replaced';
-    // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
+    // If the next watch is also too young, replace it anyway: the watches end so soon that none gets old enough.
     const isTooYoungAgain = this.#wasTooYoung;
     this.#wasTooYoung = true;
     return isTooYoungAgain && replaceWatch({ relist: true, openForMs: 0 }) === 'replaced';

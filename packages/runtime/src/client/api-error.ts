@@ -24,9 +24,11 @@ export interface Status {
 }
 
 /**
- * The API server refused a request. The message is one line for a log: method, path, code, reason, the server's message,
- * and each cause that the server's message does not mention. Texts of the server, which may quote a whole spec, are cut to about 4 kB each,
- * the message as a whole too, and of its causes the first 20 are kept.
+ * The API server refused a request. The message is one line for a log: method, path, code, reason, the server's
+ * message, and each cause that the server's message does not mention.
+ *
+ * The server's texts may quote a whole spec, so each text and the whole message are cut to about 4 kB. Only the first
+ * 20 causes are kept.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -60,7 +62,7 @@ export class ApiError extends Error {
     return this.#status;
   }
 
-  /** The message of the API server, without the request, which `message` begins with. */
+  /** The message of the API server, without the request that `message` begins with. */
   get serverMessage(): string {
     return this.#status.message ?? this.message;
   }
@@ -95,7 +97,7 @@ function oneLineMessage({ message: given = 'no message', details }: Status): str
 
 const maxCauses = 20;
 
-/** A proxy or an extension may send anything under these names. */
+/** Checks the types too: a proxy or an extension may send anything under these names. */
 function boundedStatus(status: Status): Status {
   const { details, ...rest } = status;
   if (!isObject(details)) return cutTexts(rest);
@@ -126,7 +128,10 @@ export const isNotFound = (error: unknown): error is ApiError => hasReason(error
 /** A create failed because an object with this name exists. */
 export const isAlreadyExists = (error: unknown): error is ApiError => hasReason(error, 'AlreadyExists');
 
-/** A precondition (resourceVersion, uid) did not hold, or another field manager owns a field. No webhook's denial is one. */
+/**
+ * A precondition (resourceVersion, uid) did not hold, or another field manager owns a field. False for a webhook's
+ * denial.
+ */
 export const isConflict = (error: unknown): error is ApiError =>
   hasReason(error, 'Conflict') && !isDeniedByAdmission(error);
 
@@ -145,8 +150,8 @@ export const isUidMismatch = (error: unknown): error is ApiError =>
   isInvalid(error) && error.causes.some(({ field }) => field === 'metadata.uid');
 
 /**
- * Matches the API server's message when a webhook or a policy denies a request, or when the server cannot call a webhook.
- * The message is the only mark: the webhook or the policy chooses the code and the reason
+ * Matches the API server's message when a webhook or a policy denies a request, or when the server cannot call a
+ * webhook. Only the message identifies these errors: the webhook or the policy chooses the code and the reason
  * (k8s.io/apiserver/pkg/admission/plugin, in webhook and policy).
  */
 const admissionDenialPattern =
@@ -162,9 +167,9 @@ export const isUnauthorized = (error: unknown): error is ApiError =>
 const refusalCodes: readonly number[] = [400, 403, 413, 422];
 
 /**
- * The server does not accept an object. Causes: an invalid field, a quota, a policy, a webhook that denies it or cannot be called, a
- * missing permission. The server may accept the object later, when the cause is gone. An error because the namespace is being deleted is
- * not a refusal.
+ * The server does not accept an object. Possible causes are an invalid field, a quota, a policy, a webhook that denies
+ * the object or cannot be called, and a missing permission. The server may accept the object later, when the cause is
+ * gone. An error because the namespace is being deleted is not a refusal.
  */
 export const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError &&

@@ -46,17 +46,22 @@ export interface ListOptions extends Selection, RequestOptions {
   readonly resourceVersion?: string;
   /** Whether the list must have exactly {@link ListOptions.resourceVersion}, or that version or a later one. */
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan';
-  /** The most bytes of the response; a larger one is a `ResponseTooLargeError`. Default: no limit. See {@link listPages}. */
+  /**
+   * The most bytes of the response; a larger one is a `ResponseTooLargeError`. Default: no limit. See
+   * {@link listPages}.
+   */
   readonly maxBytes?: number;
 }
 
 /** Options of a watch. */
 export interface WatchOptions extends Selection {
-  /** Deliver the changes after this version. Absent: deliver each existing object as an ADDED event, then the changes. */
+  /**
+   * Deliver the changes after this version. Absent: deliver each existing object as an ADDED event, then the changes.
+   */
   readonly resourceVersion?: string;
   /**
-   * Stream the list (KEP-3157): an ADDED event for each object that exists at `resourceVersion` or later, then a bookmark
-   * with the annotation `k8s.io/initial-events-end`, then the changes.
+   * Stream the list (KEP-3157): an ADDED event for each object that exists at `resourceVersion` or later, then a
+   * bookmark with the annotation `k8s.io/initial-events-end`, then the changes.
    */
   readonly sendInitialEvents?: boolean;
   /** The server ends the watch after this time; if it does not, the client ends it 15 s later. */
@@ -91,8 +96,8 @@ export interface ApplyOptions extends RequestOptions {
    */
   readonly fieldManager?: string;
   /**
-   * Apply only to the object with this uid and never create one. The server responds with a Conflict if no object has the
-   * name, and with an error that `isUidMismatch` recognizes if another object has it.
+   * Apply only to the object with this uid and never create one. The server responds with a Conflict if no object has
+   * the name, and with an error that `isUidMismatch` recognizes if another object has it.
    */
   readonly uid?: string;
   /** Apply only to this version of the object. The server responds with a Conflict if the object has changed. */
@@ -102,9 +107,9 @@ export interface ApplyOptions extends RequestOptions {
 }
 
 /**
- * A resourceVersion that no object has: the first write to an empty etcd has revision 2. An apply with this version is a
- * Conflict if the name is taken, and creates the object otherwise (apply creates through the registry's Update, which does
- * not check the version of a missing object: k8s.io/apiserver/pkg/registry/generic/registry).
+ * A resourceVersion that no object has: the first write to an empty etcd has revision 2. An apply with this version is
+ * a Conflict if the name is taken, and creates the object otherwise (apply creates through the registry's Update, which
+ * does not check the version of a missing object: k8s.io/apiserver/pkg/registry/generic/registry).
  */
 export const mustNotExist = '1';
 
@@ -113,8 +118,8 @@ export interface CreateOptions extends RequestOptions {
   /** Process the request but store nothing; the result is what the server would store. Default false. */
   readonly dryRun?: boolean;
   /**
-   * How the server treats unknown and duplicate fields: `Strict` refuses the object (with BadRequest for a built-in kind),
-   * `Ignore` drops them. Default: the server's default, which drops them.
+   * How the server treats unknown and duplicate fields: `Strict` refuses the object (with BadRequest for a built-in
+   * kind), `Ignore` drops them. Default: the server's default, which drops them.
    */
   readonly fieldValidation?: 'Ignore' | 'Strict';
 }
@@ -125,7 +130,10 @@ export interface DeleteOptions extends RequestOptions {
   readonly uid?: string;
   /** Delete only this version of the object. The server responds with a Conflict if the object has changed. */
   readonly resourceVersion?: string;
-  /** Foreground: the object keeps existing, with a deletionTimestamp, until its dependents are gone. Default: Background. */
+  /**
+   * Foreground: the object keeps existing, with a deletionTimestamp, until its dependents are gone. Default:
+   * Background.
+   */
   readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
   /** How long the object may take to stop; 0 deletes it at once. Default: the kind's default. */
   readonly gracePeriodSeconds?: number;
@@ -141,7 +149,9 @@ export interface DeleteCollectionOptions
 export type Patch =
   /** A JSON merge patch (RFC 7386): a null removes the member, a list replaces the list. */
   | { readonly type: 'merge'; readonly body: object }
-  /** A JSON patch (RFC 6902): all operations in order, or none if one fails. A `test` operation states a precondition. */
+  /**
+   * A JSON patch (RFC 6902): all operations in order, or none if one fails. A `test` operation states a precondition.
+   */
   | { readonly type: 'json'; readonly body: readonly JsonPatchOperation[] };
 
 /** One operation of a JSON patch (RFC 6902). Paths are JSON pointers: in a name, `~1` means `/` and `~0` means `~`. */
@@ -150,7 +160,9 @@ export type JsonPatchOperation =
   | { readonly op: 'remove'; readonly path: string }
   | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string };
 
-/** The key of an object and the version that a change is computed from. A write is a Conflict if the object has changed. */
+/**
+ * The key of an object and the version that a change is computed from. A write is a Conflict if the object has changed.
+ */
 export type VersionedKey = ObjectKey & { readonly resourceVersion: string };
 
 /** A client's request, as a {@link RequestHook} sees it. */
@@ -165,7 +177,7 @@ export interface ClientRequest {
   readonly uid?: string | undefined;
   /** The part of the object that is read or written. Absent: all of it, without its subresources. */
   readonly subresource?: Subresource | undefined;
-  /** Of a get: how fresh the result must be. Of a delete: the version that the object must have. */
+  /** For a get: how fresh the result must be. For a delete: the version that the object must have. */
   readonly resourceVersion?: string | undefined;
   /** The server stores nothing. */
   readonly isDryRun?: boolean | undefined;
@@ -178,13 +190,13 @@ export interface ClientRequest {
 /** Wraps each request except watches. It must call `send` once and return its result or throw its error. */
 export type RequestHook = <R>(request: ClientRequest, send: () => Promise<R>) => Promise<R>;
 
-/** A request that is observed. */
+/** Observes one request. */
 export interface RequestTrace {
   /** The request has ended. @param error undefined if the server accepted it. */
   answered(error: unknown): void;
 }
 
-/** Observes what a reconcile does with its client. */
+/** Observes what a reconcile sends with its client. */
 export interface ClientTrace {
   /** A request is sent. @param sentAtMs by `performance.now`. */
   requested(request: ClientRequest, sentAtMs: number): RequestTrace;
@@ -208,28 +220,28 @@ export interface RequestScope {
 /**
  * Reads and writes objects of the API server, typed by kind, without a cache.
  *
- * Every method throws {@link ApiError} if the server responds with an error. Without a response it throws the connection's error
- * (NoResponseError for `createClient`). If the key does not fit the kind's scope, it throws a TypeError before it sends anything. Each
- * implementation documents which requests it retries.
+ * Every method throws {@link ApiError} if the server responds with an error. Without a response it throws the
+ * connection's error (NoResponseError for `createClient`). If the key does not fit the kind's scope, it throws a
+ * TypeError before it sends anything. Each implementation documents which requests it retries.
  *
- * JavaScript reads integers beyond 2^53 inexactly. A write that has one is not sent: it throws an ApiError that `isRefusal` recognizes and whose
- * cause names the field.
+ * JavaScript reads integers beyond 2^53 inexactly. A write with such an integer is not sent: it throws an ApiError that
+ * `isRefusal` recognizes and whose cause names the field.
  */
 export interface Client {
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T>;
-  /** Returns one page; {@link List.metadata} tells whether there are more. */
+  /** Returns one page; {@link List.metadata} shows whether there are more. */
   list<T extends KubeObject>(kind: Kind<T>, options?: ListOptions): Promise<List<T>>;
   /**
    * Yields the events after `resourceVersion` until the server ends the watch or the signal aborts.
    *
-   * @throws ApiError for an ERROR event too: `isExpired` means that the resourceVersion is too old. WatchOverdueError if
-   *   the server does not end the watch in time.
+   * @throws ApiError for an ERROR event too: `isExpired` means that the resourceVersion is too old. WatchOverdueError
+   *   if the server does not end the watch in time.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /**
-   * Like {@link watch}, but yields all events of one network chunk as one list, because one iteration per event costs more
-   * than the event. The first list is empty and means that the server has accepted the watch. A later empty list means
-   * that a part of an event has arrived.
+   * Like {@link watch}, but yields all events of one network chunk as one list, because one iteration per event costs
+   * more than the event. The first list is empty and means that the server has accepted the watch. A later empty list
+   * means that a part of an event has arrived.
    */
   watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
 
@@ -250,7 +262,9 @@ export interface Client {
    * @throws ApiError `isConflict` if the object has changed since it was read (its resourceVersion differs).
    */
   update<T extends KubeObject>(kind: Kind<T>, object: NoInfer<T>, options?: SubresourceOptions): Promise<T>;
-  /** Changes only the fields in the patch, whatever the current version of the object, unless the patch tests for it. */
+  /**
+   * Changes only the fields in the patch, whatever the current version of the object, unless the patch tests for it.
+   */
   patch<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, patch: Patch, options?: SubresourceOptions): Promise<T>;
   /** Server-side apply under the client's field manager. Creates the object if it does not exist. */
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T>;
@@ -280,9 +294,15 @@ export interface Client {
    */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 
-  /** Observes the reconcile that has this client, if the operator has an observer. Here because the Applier gets only a client. */
+  /**
+   * Observes the reconcile that owns this client, if the operator has an observer. It is a member of the client because
+   * the Applier receives only a client.
+   */
   readonly trace?: ClientTrace | undefined;
 
-  /** Returns a client that adds this signal and hook to each request, and has this trace. They replace those of an outer scope. */
+  /**
+   * Returns a client that adds this signal and hook to each request, and has this trace. They replace the signal, hook
+   * and trace of an outer scope.
+   */
   scoped(scope: RequestScope): Client;
 }

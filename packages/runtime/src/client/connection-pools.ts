@@ -39,9 +39,9 @@ export class ConnectionPools {
   }
 
   /**
-   * Replaces the pool, unless that has happened already: later requests open new connections. Call it after a request of
-   * the pool had no response in time. A network that has dropped its connection silently has dropped the idle ones too.
-   * Requests in flight, and those that wait for an old connection, stay with the old ones.
+   * Replaces the pool, so that later requests open new connections. Does nothing if the pool was already replaced. Call
+   * it after a request of the pool had no response in time: a network that silently dropped one connection has also
+   * dropped the idle ones. Requests in flight, and requests that wait for an old connection, stay with the old pool.
    */
   replace(pool: Dispatcher): void {
     if (pool === this.#requests) this.#requests = this.#openRequests();

@@ -11,7 +11,10 @@ export interface Connection {
   readonly tls: TlsOptions;
   /** The URL of the HTTP proxy, with its user and password if it requires them. Default: no proxy. */
   readonly proxy?: URL;
-  /** Opens a pool of connections to the server, in place of undici's own: for a simulated server. Default: TCP connections. */
+  /**
+   * Opens a pool of connections to the server, for example to a simulated one. Default: undici's pool of TCP
+   * connections.
+   */
   readonly openPool?: () => Dispatcher;
   /**
    * Returns the headers that authenticate a request. Called for each request, so that a rotated token needs no restart.

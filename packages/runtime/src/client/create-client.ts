@@ -35,7 +35,8 @@ export interface ConnectedClient extends Client {
  * An operator has a client already: `ReconcileContext.client` in a reconcile, `Operator.client` elsewhere.
  *
  * @example
- * const client = createClient(await connect({ kubeconfigPath: undefined, environment: process.env }), { fieldManager: 'greeter' });
+ * const connection = await connect({ kubeconfigPath: undefined, environment: process.env });
+ * const client = createClient(connection, { fieldManager: 'greeter' });
  * const pods = await client.list(Pod, { namespace: 'default' });
  * await client.close();
  */

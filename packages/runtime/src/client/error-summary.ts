@@ -17,9 +17,9 @@ const fieldPattern = /^[\w.[\]/-]{1,200}$/;
 const maxParts = 3;
 
 /**
- * Summarizes an error without its message, which may quote values of a spec, SQL literals or secrets. The summary has the class and the
- * code. For an error of the API server it also has the reason, the named fields, and the quota, webhook or policy that denies the request.
- * Every part is a name or a code by its form; anything else is left out.
+ * Summarizes an error without its message, which may quote values of a spec, SQL literals or secrets. The summary has
+ * the class and the code. For an error of the API server it also has the reason, the named fields, and the quota,
+ * webhook or policy that denies the request. Every part has the form of a name or a code; anything else is skipped.
  */
 export function summarizeError(error: unknown): string {
   const parts: string[] = [];
@@ -31,7 +31,7 @@ const causeOf = (error: unknown): unknown => (error instanceof Error ? error.cau
 
 function partOf(error: unknown): string {
   if (error instanceof ApiError) return apiErrorPart(error);
-  // Its message has names only.
+  // The message contains only names.
   if (error instanceof UnreadableObjectError) return error.message;
   if (!(error instanceof Error)) return 'a value that is not an Error';
   const name = codePattern.test(error.name) ? error.name : 'Error';

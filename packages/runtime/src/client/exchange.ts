@@ -26,8 +26,8 @@ interface ExchangeOptions {
 }
 
 /**
- * One request in flight and its response. It collects the chunks of the body itself, because undici's `request` creates a
- * stream for each body, which costs too much for small responses.
+ * One request in flight and its response. It collects the chunks of the body itself, because undici's `request` creates
+ * a stream for each body, which costs too much for small responses.
  */
 export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   readonly #name: string;
@@ -92,8 +92,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   }
 
   /**
-   * Undici calls this immediately before it writes the first byte to the socket. If this throws, undici drops the request
-   * and keeps the connection (lib/dispatcher/client-h1.js, writeH1). An abort would destroy the connection.
+   * Undici calls this immediately before it writes the first byte to the socket. If this throws, undici drops the
+   * request and keeps the connection (lib/dispatcher/client-h1.js, writeH1). An abort would destroy the connection.
    */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#cancelReason === undefined && this.#gate !== undefined) this.#passGate(this.#gate);

@@ -25,8 +25,8 @@ export interface ExecCredentials {
 const pluginTimeoutMs = 60_000;
 
 /**
- * The credentials of an exec plugin. The plugin runs as a child process when there are no credentials yet, when they have
- * expired, and after the server has rejected them. Concurrent callers share one run.
+ * The credentials of an exec plugin. The plugin runs as a child process when there are no credentials yet, when they
+ * have expired, and after the server has rejected them. Concurrent callers share one run.
  */
 export class ExecCredential {
   readonly #plugin: ExecPlugin;

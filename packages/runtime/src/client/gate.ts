@@ -18,8 +18,8 @@ export interface Gate {
 }
 
 /**
- * The gate is closed: the request was not sent, or was aborted and may have taken effect. The reconcile ends, counts as an error in the
- * metrics, and is not retried.
+ * The gate is closed. The request was either not sent, or was aborted and may have taken effect. The reconcile ends,
+ * counts as an error in the metrics, and is not retried.
  */
 export class GateClosedError extends Error {
   override readonly name: string = 'GateClosedError';

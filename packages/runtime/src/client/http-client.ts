@@ -325,7 +325,9 @@ function queryOf(parameters: Readonly<Record<string, string | number | boolean |
   return query;
 }
 
-/** Yields the events of these lines as one list. At an invalid line it yields the events before that line, then throws. */
+/**
+ * Yields the events of these lines as one list. At an invalid line it yields the events before that line, then throws.
+ */
 function* parseWatchEvents<T extends KubeObject>(
   path: string,
   batch: readonly string[],

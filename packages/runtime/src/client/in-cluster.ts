@@ -11,7 +11,9 @@ export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
   return Boolean(environment.KUBERNETES_SERVICE_HOST && environment.KUBERNETES_SERVICE_PORT);
 }
 
-/** The namespace of the pod; undefined outside of a cluster. @throws ConnectionError if the service account is not mounted. */
+/**
+ * The namespace of the pod; undefined outside a cluster. @throws ConnectionError if the service account is not mounted.
+ */
 export async function podNamespace(
   environment: NodeJS.ProcessEnv,
   directory = serviceAccountDirectory,
@@ -20,8 +22,8 @@ export async function podNamespace(
 }
 
 /**
- * Connects with the pod's service account. The token and the CA are read again every minute, and at once after the server
- * rejected the token. New connections use the new CA.
+ * Connects with the pod's service account. The token and the CA are read again every minute, and at once after the
+ * server rejected the token. New connections use the new CA.
  *
  * @throws ConnectionError if the service account is not mounted.
  */

@@ -1,8 +1,9 @@
 /**
- * `@echoperator/runtime/client`: the typed client of the Kubernetes API, and the objects it reads and writes.
+ * `@echoperator/runtime/client`: the typed client of the Kubernetes API, and the objects that it reads and writes.
  *
- * A reconciler is given a client. Import this entry to tell errors apart (`isNotFound`, `isConflict`), to name the
- * options of a request, or to make a client outside of an operator: `connect` finds the API server, `createClient` makes the client.
+ * A reconciler receives a client. Import this entry to distinguish errors (`isNotFound`, `isConflict`), or to name the
+ * options of a request. It also creates a client outside an operator: `connect` finds the API server, `createClient`
+ * creates the client.
  */
 export { groupOf, resourceName } from '../kind/kind.ts';
 export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';

@@ -5,17 +5,20 @@ import { ApiError } from './api-error.ts';
 const inexactInteger = 'InexactInteger';
 
 /**
- * Keeps a client from writing another integer than it has read.
+ * Prevents a client from writing another integer than it has read.
  *
  * @param request for the error: `POST /apis/batch/v1/namespaces/default/jobs`.
- * @param body nested no deeper than what `parseBody` returns.
- * @throws ApiError that is a refusal and names the path of the first such integer, as if the server had refused the field.
+ * @param body must not be nested deeper than a result of `parseBody`.
+ * @throws ApiError that is a refusal and names the path of the first such integer, as if the server had refused the
+ *   field.
  */
 export function requireExactIntegers(request: string, body: unknown): void {
   const found = findRounded(body);
   if (found === undefined) return;
   const field = found.path.replace(/^\./, '');
-  const problem = `the operator sends no integer beyond ±${Number.MAX_SAFE_INTEGER}, because it may have rounded it: use a smaller one, or for a quantity a string`;
+  const problem =
+    `the operator sends no integer beyond ±${Number.MAX_SAFE_INTEGER}, because it may have rounded it: ` +
+    'use a smaller one, or for a quantity a string';
   const message = `${field}: Invalid value: ${found.value}: ${problem}`;
   const causes = [{ reason: inexactInteger, field, message: problem }];
   throw new ApiError(request, 422, { code: 422, reason: 'Invalid', message, details: { causes } });

@@ -14,9 +14,9 @@ type ClientNode = typeof import('./client-node.ts');
 export type KubeconfigUser = Required<Pick<Connection, 'tls' | 'authentication' | 'invalidate'>>;
 
 /**
- * Reads the current user of a kubeconfig, and the TLS options for its cluster. This adds what KubeConfig does not support:
- * `tokenFile`, replaced files, rejected credentials of plugins, impersonation, and servers without TLS. As in client-go,
- * the latter get no credentials, only impersonation headers.
+ * Reads the current user of a kubeconfig, and the TLS options for its cluster. This adds what KubeConfig does not
+ * support: `tokenFile`, replaced files, rejected credentials of plugins, impersonation, and servers without TLS. As in
+ * client-go, the latter get no credentials, only impersonation headers.
  *
  * @param files the files of the kubeconfig.
  */

@@ -9,13 +9,15 @@ import { parseProxy, proxyFromEnvironment } from './proxy.ts';
 type ClientNode = typeof import('./client-node.ts');
 
 /**
- * Connects with the current context of a kubeconfig. The files that it names (CA, client certificate, key, token) are read
- * again every minute, and exec plugins run again when their credentials expire. Both happen at once after the server
- * rejected the credentials. As in client-go, a server without TLS (`http://`) gets no credentials.
+ * Connects with the current context of a kubeconfig. The files that it names (CA, client certificate, key, token) are
+ * read again every minute, and exec plugins run again when their credentials expire. Both happen at once after the
+ * server rejected the credentials. As in client-go, a server without TLS (`http://`) gets no credentials.
  *
  * @param path Default: the files in `KUBECONFIG`, or `~/.kube/config`.
- * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig takes precedence. Default: no proxy.
- * @throws ConnectionError with the kubeconfig's path if the kubeconfig or a file that it names is unreadable or invalid.
+ * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig takes precedence. Default: no
+ *   proxy.
+ * @throws ConnectionError with the kubeconfig's path if the kubeconfig or a file that it names is unreadable or
+ *   invalid.
  */
 export async function kubeconfigConnection(path?: string, environment: NodeJS.ProcessEnv = {}): Promise<Connection> {
   const name = `kubeconfig ${path ?? 'at its default place'}`;
@@ -60,7 +62,7 @@ function defaultFiles(): readonly string[] {
   return existing.length === 0 ? files : existing;
 }
 
-/** Loads several files as one. As in kubectl, the first that defines a name or the current context counts. */
+/** Loads several files as one. As in kubectl, the first file that defines a name or the current context wins. */
 function loadMerged({ KubeConfig: Config }: ClientNode, files: readonly string[], name: string): KubeConfig {
   const parts = files.map((file) => {
     const part = new Config();
@@ -85,7 +87,10 @@ const firstOfEachName = <T extends { readonly name: string }>(entries: readonly 
   ...new Map(entries.toReversed().map((entry) => [entry.name, entry])).values(),
 ];
 
-/** As in client-go, a server without a scheme has TLS if the kubeconfig has a CA, a client certificate, or skips verification. */
+/**
+ * As in client-go, a server without a scheme has TLS if the kubeconfig has a CA, a client certificate, or skips
+ * verification.
+ */
 function parseServer({ server, caData, caFile, skipTLSVerify }: Cluster, user: User | null): URL | undefined {
   const hasTls = caData || caFile || skipTLSVerify || user?.certData || user?.certFile;
   const url = URL.parse(server.includes('://') ? server : `${hasTls ? 'https' : 'http'}://${server}`);

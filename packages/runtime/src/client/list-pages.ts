@@ -6,14 +6,19 @@ import { ResponseTooLargeError } from './exchange.ts';
 /** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143) and cost no more CPU. */
 const pageSize = 250;
 
-/** 250 pods have about 1 MB. Each worker may read a page at a time, and a parsed one needs several times as much memory. */
+/**
+ * 250 pods take about 1 MB. Each worker may read a page at a time, and a parsed page needs several times as much
+ * memory.
+ */
 const maxPageBytes = 4 * 1024 * 1024;
 
 /**
- * Lists in pages, as of one resourceVersion, so that the number and the size of the objects do not matter: users may create any number of them,
- * each of more than 1 MB. A page has at most 250 objects and 4 MiB, or one larger object. The next page is requested while one is processed.
+ * Lists in pages, as of one resourceVersion. So the number and the size of the objects do not matter: users may create
+ * any number of objects of more than 1 MB each. A page has at most 250 objects and 4 MiB, or one larger object. The
+ * next page is requested while the current page is processed.
  *
- * @throws like {@link Client.list}; ApiError with `isExpired` if the server no longer has the version, after some minutes.
+ * @throws like {@link Client.list}; ApiError with `isExpired` if the server no longer has the version, after some
+ *   minutes.
  *
  * @example
  * let restarts = 0;
@@ -42,7 +47,7 @@ export async function* listPages<T extends KubeObject>(
     const current: List<T> = await next;
     const token = current.metadata.continue;
     next = token ? page(token) : undefined;
-    // The consumer may throw meanwhile, or stop.
+    // The consumer may throw or stop before it needs the next page.
     next?.catch(() => {});
     yield current;
   }

@@ -36,7 +36,9 @@ function parseStatus(code: number, text: string): Status {
   return { code, message: text.slice(0, 1000).trim() };
 }
 
-/** Returns seconds. The API server sends seconds; the header's date form is ignored because it depends on two clocks. */
+/**
+ * Returns seconds. The API server sends seconds; the header's date form is ignored because it depends on two clocks.
+ */
 function parseRetryAfter(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,9}$/.test(header) ? Number(header) : undefined;
 }

@@ -2,8 +2,8 @@ import { BlockList, isIP } from 'node:net';
 import { ConnectionError } from './connection.ts';
 
 /**
- * Returns the proxy for a server: `HTTPS_PROXY` (`HTTP_PROXY` for a server without TLS), or undefined if `NO_PROXY` or a
- * loopback address excludes the server. The variables may be in upper or lower case. This follows Go's
+ * Returns the proxy for a server: `HTTPS_PROXY` (`HTTP_PROXY` for a server without TLS), or undefined if `NO_PROXY` or
+ * a loopback address excludes the server. The variables may be in upper or lower case. This follows Go's
  * http.ProxyFromEnvironment, which client-go uses.
  *
  * @throws ConnectionError for an invalid proxy: see {@link parseProxy}.

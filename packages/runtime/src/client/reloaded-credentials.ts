@@ -9,7 +9,9 @@ export interface Credentials {
   readonly tls: TlsOptions;
 }
 
-/** As in client-go. The kubelet replaces a token long before it expires, and a CA while the previous one is still valid. */
+/**
+ * As in client-go. The kubelet replaces a token long before it expires, and a CA while the previous one is still valid.
+ */
 const defaultMaxAgeMs = 60_000;
 
 /** Credentials in files that may be replaced. They are loaded again after a minute, and after a rejection. */
@@ -65,7 +67,9 @@ export class ReloadedCredentials {
     if (headers === this.#current.headers) this.#isRejected = true;
   }
 
-  /** Once for each problem. As a warning of the process, because a connection is made before there is a logger. */
+  /**
+   * Reports each problem once, as a warning of the process, because a connection is created before there is a logger.
+   */
   #report(error: unknown): void {
     const problem = String(error);
     if (problem === this.#reported) return;
@@ -86,7 +90,7 @@ export class ReloadedCredentials {
       this.#isRejected = false;
       this.#reported = undefined;
     } catch (error) {
-      // The files may be being replaced, and the old credentials are valid until they expire.
+      // The files may be in the middle of a replacement, and the old credentials are valid until they expire.
       if (this.#isRejected) throw error;
       this.#report(error);
     }
@@ -95,7 +99,10 @@ export class ReloadedCredentials {
   }
 }
 
-/** Node checks too late or not at all: with an empty CA it trusts the public authorities, and with a damaged one nobody. */
+/**
+ * Node checks too late or not at all: with an empty CA it trusts the public authorities, and with a damaged CA it
+ * trusts no server.
+ */
 function validate({ ca, cert, key }: TlsOptions): void {
   if (ca !== undefined) attempt('the CA is not a certificate in PEM', () => new X509Certificate(ca));
   if (cert === undefined && key === undefined) return;

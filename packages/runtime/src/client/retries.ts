@@ -23,12 +23,13 @@ const transientErrorCodes = new Set([
 /**
  * Decides whether and when a failed request is sent again. It retries:
  *
- * - a 429 or 503 with a Retry-After header, after that time; a write only if the 503 is from the API server, not from a proxy;
+ * - a 429 or 503 with a Retry-After header, after that time; a write only if the 503 is from the API server, not from a
+ *   proxy;
  * - a request that was not sent (refused, reset or unreachable connection), after a short pause;
  * - a GET, lists included, whose connection broke, after a short pause.
  *
- * So a write is retried only if the server did not execute it. A write that was sent and has no response is never retried. The
- * transport itself retries a 401 with new credentials.
+ * So a write is retried only if the server did not execute it. A write that was sent and has no response is never
+ * retried. The transport itself retries a 401 with new credentials.
  */
 export class Retries {
   readonly #method: string;

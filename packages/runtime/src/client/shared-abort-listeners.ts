@@ -10,8 +10,8 @@ interface Group {
 }
 
 /**
- * Cancels work when its signal aborts, with one listener per signal. Thousands of short requests share a controller's signal. A listener
- * for each of them would cost half as much as all other work before the request is sent.
+ * Cancels work when its signal aborts, with one listener per signal. Thousands of short requests share a controller's
+ * signal. One listener per request would cost half as much as all other work before the request is sent.
  *
  * The listener is removed with the last request, because Node keeps a signal made by AbortSignal.any alive as long as
  * it has a listener.

@@ -1,8 +1,8 @@
 const lineFeed = 0x0a;
 
 /**
- * Splits a byte stream into lines. Yields one list for each chunk, with the lines that the chunk completes; the list may
- * be empty. An incomplete line at the end of the stream is dropped.
+ * Splits a byte stream into lines. Yields one list for each chunk, with the lines that the chunk completes; the list
+ * may be empty. An incomplete line at the end of the stream is dropped.
  */
 export async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly string[], void, undefined> {
   let pending: Buffer[] = [];

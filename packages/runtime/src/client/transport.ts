@@ -50,8 +50,8 @@ export interface TransportOptions {
  *
  * After a request without a response in time, further requests use new connections.
  *
- * Retries a request that the server refuses temporarily or certainly has not processed, as {@link Retries} decides. After
- * a 401 it retries once if the connection has new credentials.
+ * Retries a request that the server refuses temporarily or certainly has not processed, as {@link Retries} decides.
+ * After a 401 it retries once if the connection has new credentials.
  */
 export class Transport {
   readonly #connection: Connection;
@@ -77,8 +77,9 @@ export class Transport {
   /**
    * Sends a request and returns the parsed JSON body of the response.
    *
-   * @throws ApiError for a code of 400 and above, and for a body that is not JSON; NoResponseError if there is no complete
-   *   response; ResponseTooLargeError; the signal's reason; the gate's error; the error of the connection's `authentication`.
+   * @throws ApiError for a code of 400 and above, and for a body that is not JSON; NoResponseError if there is no
+   *   complete response; ResponseTooLargeError; the signal's reason; the gate's error; the error of the connection's
+   *   `authentication`.
    */
   async request(request: HttpRequest): Promise<unknown> {
     let retries: Retries | undefined;

@@ -10,7 +10,7 @@ export interface AdoptionOptions<Owner extends KubeObject, Child extends KubeObj
   readonly ownerKind: Kind<Owner>;
   readonly owner: Owner;
   readonly childKind: Kind<Child>;
-  /** Objects in the owner's namespace. Those that neither match nor belong to the owner are ignored. */
+  /** Objects in the owner's namespace. Objects that neither match nor belong to the owner are ignored. */
   readonly candidates: Iterable<Child>;
   /** Whether a child matches the owner's selector. */
   readonly matches: (child: Child) => boolean;
@@ -20,24 +20,27 @@ export interface AdoptionOptions<Owner extends KubeObject, Child extends KubeObj
 
 /** The result of {@link adoptAndRelease}. */
 export interface AdoptionResult<Child extends KubeObject> {
-  /** The owner's children that match. Adopted ones are as the API server returned them, transformed. */
+  /** The owner's children that match. Adopted children are as the API server returned them, transformed. */
   readonly children: readonly Child[];
   /**
-   * Errors of failed adoptions and releases; every child was tried. `isConflict` if a child changed since it was read: the
-   * next event or the retry decides whether it belongs to the owner. A deleted child is not an error.
+   * Errors of failed adoptions and releases; every child was attempted. `isConflict` if a child changed since it was
+   * read: the next event or the retry decides whether it belongs to the owner. A deleted child is not an error.
    */
   readonly errors: readonly unknown[];
 }
 
 /**
- * Adopts orphans that match the owner's selector (adds the controller reference) and releases children that no longer match
- * (removes it), as kube-controller-manager does (pkg/controller/controller_ref_manager.go).
+ * Adopts orphans that match the owner's selector (adds the controller reference) and releases children that no longer
+ * match (removes it), as kube-controller-manager does (pkg/controller/controller_ref_manager.go).
  *
  * Never takes a child from another controller. An owner that is being deleted adopts and releases nothing, and a child
- * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server. If the store is stale and the
- * owner is already deleted, the garbage collector would delete the adopted child. Before each write, the child's owner references are read too: a
- * candidate need only have that of its controller. Each write requires the uid and resourceVersion of the candidate, so that it changes
- * neither a recreated child nor another's owner reference.
+ * that is being deleted is not adopted.
+ *
+ * Before the first adoption, the owner is read from the API server. If the store were stale and the owner already
+ * deleted, the garbage collector would delete the adopted child. Before each write, the child's owner references are
+ * read too, so the candidates may lack references other than the controller's. Each write requires the uid and
+ * resourceVersion of the candidate. So it changes neither a recreated child nor a reference that another client has
+ * set.
  *
  * @throws whatever the client throws when the owner is read.
  */
@@ -50,7 +53,7 @@ export async function adoptAndRelease<Owner extends KubeObject, Child extends Ku
   const errors: unknown[] = [];
   const collect = (error: unknown): undefined => void errors.push(error);
   let mayAdopt: boolean | undefined;
-  // Copy: each write may change the store that the candidates come from.
+  // Copy the candidates: each write may change the store that they come from.
   for (const child of [...candidates]) {
     const controller = controllerOf(child);
     if (controller !== undefined && controller.uid !== owner.metadata.uid) continue;
@@ -101,8 +104,8 @@ async function release<Owner extends KubeObject, Child extends KubeObject>(
 }
 
 /**
- * Replaces the references to the owner by this one or none. The child may also have one that is not a controller reference. Undefined if the
- * child no longer exists.
+ * Replaces all references to the owner by this one or none. The child may also have a reference to the owner that is
+ * not a controller reference. Returns undefined if the child no longer exists.
  */
 async function setReference<Owner extends KubeObject, Child extends KubeObject>(
   { client, owner, childKind, transform = (whole) => whole }: AdoptionOptions<Owner, Child>,

@@ -1,31 +1,31 @@
 import { type Kind, versionedResource } from '../kind/kind.ts';
 import { type KubeObject, keyOf, keyString, type ObjectKey, parseKey } from '../kind/object.ts';
 
-/** The children that one owner has asked for. */
+/** The children that one owner asked for. */
 interface Asked {
   readonly uid: string;
-  /** By child. True: a child of this name was deleted. */
+  /** By child. The value says whether a child of this name was deleted. */
   readonly children: Map<string, boolean>;
 }
 
 /**
- * Which children each object has asked for in its last reconcile that asked for any, whether or not they exist and whoever owns them. A
- * change of such a name enqueues the object: a taken name becomes free.
+ * Which children each object asked for in its last reconcile that asked for any, whether or not they exist and whoever
+ * owns them. A change of an object with such a name enqueues the asking object, because a taken name may become free.
  */
 export class AskedChildren {
   /** By `keyString` of the owner. */
   readonly #byOwner = new Map<string, Asked>();
-  /** By child: the owners that ask for it. */
+  /** By child: the keys of the owners that ask for it. */
   readonly #owners = new Map<string, readonly string[]>();
 
-  /** Begins a reconcile. Call `end` after it. Most reconciles ask for nothing, and cost nothing here. */
+  /** Begins a reconcile. Call `end` after it. A reconcile that asks for no child costs nothing here. */
   begin({ metadata }: KubeObject): AskedNow {
     const key = keyString(metadata);
     const known = (): Asked | undefined => {
       const asked = this.#byOwner.get(key);
       return asked?.uid === metadata.uid ? asked : undefined;
     };
-    // New ones follow these in the Map.
+    // A Map keeps insertion order, so children that are asked for from now on follow these.
     const countBefore = known()?.children.size ?? 0;
     let now: Set<string> | undefined;
     return {
@@ -38,7 +38,7 @@ export class AskedChildren {
       wasDeleted: (kind, child) => known()?.children.get(idOf(kind, child)) === true,
       end: () => {
         const asked = known();
-        // A reconcile may end before it asks for any.
+        // Keep the children of the last reconcile: this one may have ended before it asked for any.
         if (asked === undefined || now === undefined) return;
         for (const id of [...asked.children.keys()].slice(0, countBefore)) if (!now.has(id)) this.#drop(key, asked, id);
       },
@@ -95,7 +95,7 @@ export interface AskedNow {
   ask(kind: Kind, child: ObjectKey): void;
   /** Whether this process has seen the deletion of a child of this object and name. */
   wasDeleted(kind: Kind, child: ObjectKey): boolean;
-  /** Forgets the children that only earlier reconciles have asked for. */
+  /** Forgets the children that this reconcile did not ask for. */
   end(): void;
 }
 

@@ -4,8 +4,8 @@ import { controllerOf, groupOf, type Kind } from '../kind/kind.ts';
 import type { KubeObject, ObjectKey } from '../kind/object.ts';
 
 /**
- * Deletes an object. An object that no longer exists is not an error. With `uid`, another object of the same name is left
- * alone, which is not an error either.
+ * Deletes an object. An object that no longer exists is not an error. With `uid`, another object of the same name is
+ * not deleted, which is not an error either.
  *
  * @returns whether the API server accepted the deletion. The object may remain for a while, with a deletionTimestamp.
  * @throws any other error of the client: with `resourceVersion`, `isConflict` if the object has changed since.
@@ -27,8 +27,8 @@ export async function deleteIfPresent(
 }
 
 /**
- * Whether a child belongs to a deleted predecessor of `owner` with the same name, so that the garbage collector will delete
- * the child. Distinguishes a name that will soon be free from one that is taken.
+ * Whether a child belongs to a deleted predecessor of `owner` with the same name, so that the garbage collector will
+ * delete the child. Distinguishes a name that will soon be free from one that is taken.
  */
 export function belongsToPredecessor(child: KubeObject, kind: Kind, owner: KubeObject): boolean {
   const controller = controllerOf(child);

@@ -38,19 +38,23 @@ import { type Enqueue, type EnqueueOptions, enqueueOptionsOf, type InformerSourc
 /** The context of one reconcile. */
 export interface ReconcileContext {
   /**
-   * Aborts its requests with `signal`. The informers' stores show the object of each response to a write or `get` before the reconcile
-   * goes on; see {@link ReconcileRequests}. Refuses `deleteCollection`, which does not tell what it deletes.
+   * Aborts its requests with `signal`. The informers' stores show the object of each response to a write or `get`
+   * before the reconcile continues; see {@link ReconcileRequests}. It refuses `deleteCollection`, whose response does
+   * not name the deleted objects.
    */
   readonly client: Client;
   /**
-   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Once it is aborted, return at once. When the
-   * Lease is lost, the requests of `client` fail at once, but this signal is not aborted. Guard other systems also with the signal of the
-   * elector's fence.
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately once it is
+   * aborted. When the Lease is lost, the requests of `client` fail immediately, but this signal is not aborted. So
+   * guard calls to other systems also with the signal of the elector's fence.
    */
   readonly signal: AbortSignal;
   /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
-  /** The reconciles of this key that have failed in a row before this one. Absent after a success or a {@link TerminalError}. */
+  /**
+   * How often reconciles of this key have failed in a row before this one. Absent after a success or a
+   * {@link TerminalError}.
+   */
   readonly priorFailures?: FailedReconciles | undefined;
 }
 
@@ -60,8 +64,8 @@ export interface FailedReconciles {
   /** When the first one ended. */
   readonly since: Date;
   /**
-   * The error of the last one, if it exceeded its time limit. It could not report itself, because its client was aborted: the next
-   * reconcile reports it.
+   * The error of the last failure, if that reconcile exceeded its time limit. It could not report the error itself,
+   * because its client was aborted: the next reconcile reports it.
    */
   readonly timeout?: unknown;
 }
@@ -71,15 +75,16 @@ export interface FailedReconciles {
  * something that the key may depend on has changed, and after a failure. Never called concurrently for one key. Must be
  * idempotent and level-based: it must rely on the stores, not on having seen an event.
  *
- * A thrown error is logged, counted and retried with backoff. Exceptions: a {@link TerminalError} is not retried. A
- * {@link GateClosedError}, and an error because the key's own namespace is being deleted, end the reconcile without a retry.
+ * A thrown error is logged, counted and retried with backoff, with two exceptions. A {@link TerminalError} is not
+ * retried. A {@link GateClosedError}, and an error because the key's own namespace is being deleted, end the reconcile
+ * without a retry.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
-/** When failures in a row are reported. An API server that restarts causes several within milliseconds. */
+/** When failures in a row are reported. An API server that restarts causes several failures within milliseconds. */
 const reportedAfter = { failures: 3, ms: 5000 } as const;
 
-/** Whether failures in a row are worth a report: they last, and are not only many at once. */
+/** Whether failures in a row should be reported: they have lasted for a while, and are not just many at once. */
 export const isPersistent = (failed: Pick<FailedReconciles, 'count' | 'since'> | undefined, now: Date): boolean =>
   failed !== undefined &&
   failed.count >= reportedAfter.failures &&
@@ -93,8 +98,8 @@ export interface ControllerOptions<T extends KubeObject> {
   /** Kinds of children ({@link owns}) and other kinds ({@link watches}). */
   readonly watches?: readonly Watch[];
   /**
-   * Called when the controller starts to work, before its sources and workers. Its result is disposed after the last reconcile. If it throws,
-   * so does the manager's run.
+   * Called when the controller starts to work, before its sources and workers. The result is disposed after the last
+   * reconcile. If it throws, the manager's `run` throws.
    *
    * @param signal aborts running reconciles.
    */
@@ -102,8 +107,9 @@ export interface ControllerOptions<T extends KubeObject> {
   /** Sources of keys other than watches; see {@link KeySource}. A function is called after `setUp`. */
   readonly sources?: readonly KeySource[] | (() => readonly KeySource[]);
   /**
-   * Which changes of its own kind enqueue the key. Default: all. A change of nothing but what the key's own reconcile has sent never does:
-   * no predicate is needed to avoid a loop. What a predicate drops is not corrected.
+   * Which changes of the controller's own kind enqueue the key. Default: all. A change that contains only what the
+   * key's own reconcile has sent never enqueues it, so no predicate is needed to avoid a loop. A change that the
+   * predicate rejects is not corrected.
    */
   readonly predicate?: Predicate<T>;
   /** Options of the informer of its own kind; see `Manager.informer`. */
@@ -111,8 +117,9 @@ export interface ControllerOptions<T extends KubeObject> {
   /** How many reconciles run concurrently. Default 4. */
   readonly workers?: number;
   /**
-   * How long a reconcile may take, in milliseconds. After that its signal is aborted and the reconcile counts as failed,
-   * whatever it returns, and its worker goes on with other keys. It is retried only after it has ended. Default: no limit.
+   * How long a reconcile may take, in milliseconds. After that its signal is aborted and the reconcile counts as
+   * failed, whatever it returns, and its worker continues with other keys. The key is retried only after the reconcile
+   * has ended. Default: no limit.
    */
   readonly reconcileTimeoutMs?: number;
   /**
@@ -128,8 +135,8 @@ export interface ControllerOptions<T extends KubeObject> {
 export interface ControllerHandle {
   readonly name: string;
   /**
-   * Removes the controller: waits for its running reconciles, at most for the drain timeout, then stops the informers that
-   * nobody else holds. Resolves when this is done. Idempotent.
+   * Removes the controller: waits for its running reconciles, at most for the drain timeout, then stops the informers
+   * that no other controller holds. Resolves when this is done. Idempotent.
    */
   remove(): Promise<void>;
 }
@@ -152,7 +159,7 @@ const missed: Cause = { type: 'missed' };
 const overwrite: Cause = { type: 'overwrite' };
 const takeover: Cause = { type: 'takeover' };
 
-/** How long after its time limit a reconcile is logged that goes on. */
+/** How long after its time limit a reconcile that still runs is logged. */
 const loggedOverrunMs = 10_000;
 
 /** A resync yields to the event loop after this many keys. */
@@ -173,7 +180,7 @@ export class Controller<T extends KubeObject> {
   readonly #observer: ControllerObserver | undefined;
   /** Created by {@link run} if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
-  /** Reconciles that go on after their time limit, without a worker. */
+  /** Reconciles that still run after their time limit, without a worker. */
   readonly #overrunning = new Set<Promise<void>>();
   readonly #queue: WorkQueue;
   readonly #informer: Informer<T>;
@@ -181,11 +188,11 @@ export class Controller<T extends KubeObject> {
   readonly #overwrites = new Overwrites();
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
   readonly #timeouts = new Map<string, unknown>();
-  /** The handlers are being attached again: the queue receives every cached object. */
+  /** Whether the handlers are being attached again, so that the queue receives every cached object. */
   #isTakingOver = false;
   /** Attaches the handlers again after {@link detach}. */
   readonly #reattach: () => void;
-  /** One function per attached handler. None: the controller is detached. */
+  /** One function per attached handler. Empty: the controller is detached. */
   readonly #handlerRemovers: (() => void)[] = [];
   /** Stops sources and resyncs. */
   readonly #stopSources = new AbortController();
@@ -221,8 +228,9 @@ export class Controller<T extends KubeObject> {
   }
 
   /**
-   * Detaches the handlers from the informers, which may go on. A later {@link run} attaches the handlers again, and so enqueues every
-   * cached object. A standby detaches: otherwise its queue would collect the key of every object that ever existed.
+   * Detaches the handlers from the informers, which may continue. A later {@link run} attaches the handlers again,
+   * which enqueues every cached object. A standby detaches, because otherwise its queue would collect the key of every
+   * object that ever existed.
    */
   detach(): void {
     for (const remove of this.#handlerRemovers.splice(0)) remove();
@@ -233,7 +241,8 @@ export class Controller<T extends KubeObject> {
   }
 
   /**
-   * Runs sources and workers until {@link drain} is called, then waits for running reconciles. The caches must have synced.
+   * Runs sources and workers until {@link drain} is called, then waits for running reconciles. The caches must have
+   * synced.
    *
    * @param signal aborts running reconciles.
    * @throws an error that a worker throws outside a reconcile: a programming error.
@@ -278,7 +287,7 @@ export class Controller<T extends KubeObject> {
     const causes = tracksCauses ? new DeltaCauses(kind.kind, this.#informer.trackFieldOwners()) : undefined;
     const removeHandler = this.#informer.addHandler((delta, origin, writer) => {
       const key = keyString(delta.object.metadata);
-      // Before the predicate, which may compare whole objects.
+      // Check this before the predicate, which may compare whole objects.
       if (this.#isWriter(key, writer)) return;
       if (passes(predicate, delta)) {
         this.#add(key, enqueueOptionsOf(delta, origin, writer), causes?.of(delta, origin));
@@ -299,7 +308,7 @@ export class Controller<T extends KubeObject> {
     try {
       requireKeyInScope(this.#informer.kind, key);
     } catch (error) {
-      // Not thrown: a source may call this in a listener, whose error would end the process.
+      // Do not throw: a source may call this in a listener, whose error would end the process.
       this.#log.error({ err: error }, 'a watch or source returned a key that no object can have: not enqueued');
       return;
     }
@@ -360,7 +369,7 @@ export class Controller<T extends KubeObject> {
       const item = this.#queue.processing(key);
       const timer = this.#limit?.start();
       const reconciling = this.#reconcileOne(key, item, timer, signal).then((requests) => {
-        // A request of a reconcile that has failed may still take effect: the next one must see that.
+        // A request of a failed reconcile may still take effect. The next reconcile must see that.
         requests.end(() => this.#queue.done(key));
       });
       await (timer === undefined ? reconciling : Promise.race([reconciling, timer.expired]));
@@ -368,7 +377,7 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  /** A reconcile that ignores the end of its time keeps its key, but not its worker. */
+  /** A reconcile that ignores its time limit keeps its key, but not its worker. */
   #detachFromWorker(key: string, reconciling: Promise<void>): void {
     this.#overrunning.add(reconciling);
     const timer = setTimeout(() => {
@@ -378,7 +387,7 @@ export class Controller<T extends KubeObject> {
       clearTimeout(timer);
       this.#overrunning.delete(reconciling);
     };
-    // One that rejects stays: `run` throws its error.
+    // A rejected promise stays in the set, so that `run` throws its error.
     reconciling.then(forget, () => clearTimeout(timer));
   }
 
@@ -443,7 +452,7 @@ export class Controller<T extends KubeObject> {
     }));
   }
 
-  /** What follows from the end of a reconcile: whether and when its key runs again, and what the log and the metrics say. */
+  /** Acts on the end of a reconcile: whether and when its key runs again, and what is logged and counted. */
   #finish(
     key: string,
     conclusion: ReconcileConclusion,
@@ -462,12 +471,13 @@ export class Controller<T extends KubeObject> {
         this.#queue.addRateLimited(key);
         return { label: 'error' };
       case 'namespaceTerminating':
-        // Not an error of the operator: the object is deleted with its namespace, and its DELETED event enqueues the key.
+        // This is not an error of the operator: the object is deleted with its namespace, and its DELETED event
+        // enqueues the key.
         this.#queue.forget(key);
         return { label: 'success' };
       case 'gateClosed':
-        // The leader elector logs why the gate closed. A retry is pointless: a closed gate never reopens. Nor is the gate one that has yet
-        // to open (`NotLeadingError`): the manager starts workers only once this process leads.
+        // The leader elector logs why the gate closed. A retry is pointless: a closed gate never reopens.
+        // `NotLeadingError` before leading cannot occur here: the manager starts workers only once this process leads.
         log.debug({ err: conclusion.error }, 'reconcile aborted: this process may no longer write');
         return { label: 'error' };
       case 'timedOut':
@@ -483,8 +493,9 @@ export class Controller<T extends KubeObject> {
         this.#queue.forget(key);
         return { label: 'error', failure: 'terminal' };
       case 'conflict':
-        // Ordinary. Retry, because no event may follow: the store never sees an object that was created and deleted between two lists. A
-        // Conflict that never ends has another cause, such as a wrong precondition. The failures before it may be of other kinds.
+        // Conflicts are ordinary. Retry, because no event may follow: the store never sees an object that was created
+        // and deleted between two lists. A Conflict that never ends has another cause, such as a wrong precondition.
+        // The earlier failures may be of other kinds.
         this.#queue.addRateLimited(key);
         if (isPersistent(this.#queue.failuresInARow(key), new Date()))
           log.warn({ err: conclusion.error }, 'reconcile keeps failing, now with a conflict: retrying');
@@ -525,7 +536,7 @@ async function conclusionOf(
     const result = await reconcile(key, context);
     return timer?.timedOut() ? { type: 'timedOut', error: signal.reason } : result;
   } catch (error) {
-    // A terminating namespace of a child elsewhere does not delete this object: that error is retried.
+    // The terminating namespace of a child in another namespace does not delete this object, so that error is retried.
     if (key.namespace !== undefined && isNamespaceTerminating(error, key.namespace))
       return { type: 'namespaceTerminating', error };
     if (error instanceof GateClosedError) return { type: 'gateClosed', error };
@@ -536,7 +547,7 @@ async function conclusionOf(
   }
 }
 
-/** Most changes of the status alone are the operator's own. */
+/** Most changes of only the status are the operator's own. */
 const changesMoreThanStatus = (delta: Delta<KubeObject>): boolean =>
   delta.type === 'modified' && !differOnlyInStatus(delta.object, delta.previous);
 

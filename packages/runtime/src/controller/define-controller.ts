@@ -37,19 +37,19 @@ export interface CacheOptions {
 /** Sets the options of the cache of a kind, such as a `transform` that drops what no controller reads. */
 export const cache = <C extends KubeObject>(kind: Kind<C>, options: InformerOptions<C>): CacheOptions => ({
   kind,
-  // They are only used for the objects of this kind.
+  // The options are only used for objects of this kind.
   options: options as unknown as InformerOptions<KubeObject>,
 });
 
 /** Options of {@link DefinedController.add}. */
 export interface AddOptions extends ControllerSettings {
-  /** The caches that differ from the default: {@link cache} makes them. */
+  /** The caches with options other than the default. Create them with {@link cache}. */
   readonly caches?: readonly CacheOptions[] | undefined;
 }
 
 /** The parts of an `Operator` that a controller uses. */
 export interface ControllerHost {
-  /** A `Manager`, which is not named here because it imports this folder. */
+  /** A `Manager`. Its type is not imported because the manager's folder imports this one. */
   readonly manager: {
     readonly client: Client;
     readonly log: Logger;
@@ -62,7 +62,7 @@ export interface ControllerHost {
   readonly elector?: { readonly fence: Gate } | undefined;
 }
 
-/** A controller as a value: {@link defineController} makes it. */
+/** A controller as a value, created by {@link defineController}. */
 export interface DefinedController {
   readonly kind: CustomKind;
   readonly name: string;
@@ -70,12 +70,12 @@ export interface DefinedController {
   readonly children: readonly Kind[];
   /** The kind's own reasons and the standard ones that it may report. */
   readonly reasons: Reasons;
-  /** The RBAC rules that it needs. */
+  /** The RBAC rules that the controller needs. */
   readonly permissions: readonly PolicyRule[];
   /** The name of its finalizer. */
   readonly finalizer: string | undefined;
   /**
-   * Adds the controller to an operator, which `runOperator` does with those of its list.
+   * Adds the controller to an operator. `runOperator` does this for the controllers in its list.
    *
    * @throws whatever `Manager.controller` and `Manager.informer` throw.
    */
@@ -85,14 +85,15 @@ export interface DefinedController {
 /** See {@link reconcilerOf}. */
 export interface BareReconciler {
   readonly reconcile: Reconcile;
-  /** Takes note of a change of an owned kind. Returns the keys that it enqueues. */
+  /** Records a change of an owned kind. Returns the keys to enqueue. */
   readonly keysOfChangedChild: (kind: Kind, delta: Delta<KubeObject>) => readonly ObjectKey[];
 }
 
 /**
- * Returns the reconciles of a controller, without caches, watches and a queue: for tests that fill the stores themselves.
+ * Returns the reconciler of a controller, without caches, watches and a queue: for tests that fill the stores
+ * themselves.
  *
- * @throws TypeError for a controller that {@link defineController} has not made.
+ * @throws TypeError for a controller that {@link defineController} did not create.
  */
 export function reconcilerOf(
   controller: DefinedController,
@@ -109,11 +110,11 @@ const defaultReconcileTimeoutMs = 300_000;
  * Defines a controller for the objects of a kind. The runtime does what every operator would otherwise write by hand.
  *
  * **Guarantees**
- * - `reconcile` gets an object that is not being deleted and has every required field of its spec. Any other spec is reported as
- *   `InvalidSpec`.
+ * - `reconcile` gets an object that is not being deleted and has every required field of its spec. Any other spec is
+ *   reported as `InvalidSpec`.
  * - What it returns is reported in the status and in an Event: see `OutcomeReporter`.
- * - A taken name, a child that is being deleted, and a refusal by the API server are reported under standard reasons. The object is
- *   reconciled again when the name is free or the child is gone; a refusal is retried.
+ * - A taken name, a child that is being deleted, and a refusal by the API server are reported under standard reasons.
+ *   The object is reconciled again when the name is free or the child is gone; a refusal is retried.
  * - A child is not created again for an object that is gone: before a repeated creation the API server is asked.
  * - The finalizer is added before `reconcile` and removed after `cleanUp`.
  *
@@ -121,8 +122,8 @@ const defaultReconcileTimeoutMs = 300_000;
  * - `reconcile` and `cleanUp` are idempotent, and decide from the object and the caches.
  * - Every kind that they read is named in the definition.
  *
- * @throws RangeError for a reason that is not CamelCase or is a standard one, a finalizer without a domain, and a cluster-scoped child of a
- *   namespaced kind.
+ * @throws RangeError for a reason that is not CamelCase or is a standard one, a finalizer without a domain, and a
+ *   cluster-scoped child of a namespaced kind.
  *
  * @example
  * const greetings = defineController(Greeting, {
@@ -147,7 +148,8 @@ export function defineController<
   const F extends CleanedUp | Extract<Ending<R | StandardReason, T>, object> = CleanedUp,
   const V extends Observation<T> = Record<never, never>,
 >(kind: CustomKind<T>, definition: Definition<T, R, S, M, X, O, W, E, F, V>): DefinedController {
-  // Safe: the parameters that this drops only limit what the members return, and the types of objects to those of their kinds.
+  // This cast is safe: the dropped type parameters only narrow what the members return, and the objects' types to those
+  // of their kinds.
   return new ControllerValue(kind, definition as unknown as AnyDefinition<T, R, S, M, X>);
 }
 
@@ -177,12 +179,13 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     const misplaced = this.#owned.find((owned) => kind.scope === 'Namespaced' && owned.kind.scope === 'Cluster');
     if (misplaced === undefined) return;
     throw new RangeError(
-      `${kind.kind} is namespaced and cannot own ${misplaced.kind.kind}, which is cluster-scoped: the garbage collector would delete it`,
+      `${kind.kind} is namespaced and cannot own ${misplaced.kind.kind}, which is cluster-scoped: ` +
+        'the garbage collector would delete it',
     );
   }
 
   reconciler(environment: ReconcilerEnvironment<unknown>): BareReconciler {
-    // The test gives the state that `setUp` would.
+    // A test passes the state that `setUp` would return.
     return new ObjectReconciler(this.kind, this.#definition, environment as ReconcilerEnvironment<S>);
   }
 
@@ -232,7 +235,7 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
       ...limitsOf(options),
       ...limitsOf(definition),
       name: this.name,
-      // A deletion always counts: a finalizer may wait for it.
+      // A deletion always enqueues the key: a finalizer may wait for it.
       ...(definition.predicate !== undefined && { predicate: or<T>(deletion, definition.predicate) }),
       watches: [
         ...this.#owned.map((owned) =>
@@ -258,7 +261,7 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
   }
 }
 
-/** The members of a definition that name kinds, beside `owns`. */
+/** The members of a definition that name kinds, except `owns`. */
 interface NamedKinds {
   readonly refersTo?: readonly { readonly kind: Kind }[];
   readonly watches?: readonly { readonly kind: Kind }[];
@@ -282,11 +285,11 @@ function informerOptions(
 ): InformerOptions<KubeObject> | undefined {
   const special = caches.find((each) => versionedResource(each.kind) === versionedResource(kind))?.options;
   const scope = kind.scope === 'Namespaced' && namespaces !== undefined ? { namespaces } : undefined;
-  // Undefined: those of whoever has asked first.
+  // Undefined: use the options of the controller that first requested the informer.
   return special === undefined ? scope : { ...scope, ...special };
 }
 
-/** The limits that are set. */
+/** The settings without undefined members. */
 const limitsOf = ({ workers, resyncEveryMs, reconcileTimeoutMs, retries }: ControllerSettings) => ({
   ...(workers !== undefined && { workers }),
   ...(resyncEveryMs !== undefined && { resyncEveryMs }),
@@ -325,7 +328,8 @@ function rulesOf(
   return mergeRules([
     allow(['get', 'list', 'watch', ...(definition.finalizer === undefined ? [] : ['patch'])], kind),
     allow(['patch'], kind, 'status'),
-    // An owner reference sets `blockOwnerDeletion`, which the admission plugin OwnerReferencesPermissionEnforcement allows only with this.
+    // An owner reference sets `blockOwnerDeletion`. The admission plugin OwnerReferencesPermissionEnforcement requires
+    // this permission for that.
     ...(isOwner ? [allow(['update'], kind, 'finalizers')] : []),
     ...owned.map(({ kind: child, write = 'apply', deletes, adopts }) =>
       allow(
@@ -341,5 +345,8 @@ function rulesOf(
 /** The owner references of a child are read before they are written. */
 const adoptVerbs = ['get', 'patch'] as const;
 
-/** A `get` tells whether a write without a response succeeded. An apply is a `patch`, and a `create` if nothing has the name. */
+/**
+ * A `get` finds out whether a write without a response succeeded. An apply is a `patch`, and also a `create` if the
+ * object does not exist.
+ */
 const writeVerbs = { apply: ['get', 'create', 'patch'], create: ['get', 'create'], none: [] } as const;

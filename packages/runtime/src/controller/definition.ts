@@ -14,47 +14,55 @@ import type { Predicate } from './predicate.ts';
 import type { Ending } from './reconcile-end.ts';
 import type { KeySource } from './source.ts';
 
-/** A kind of children, with what the controller does to them: its permissions follow from that. */
+/** A kind of children, and what the controller does with them. Its permissions follow from this. */
 export interface Owned<T extends KubeObject, M, C extends KubeObject> {
   readonly kind: Kind<C>;
-  /** `apply`: creates and changes them. `create`: `createOnce` only. `none`: others create them, or they are adopted. Default: `apply`. */
+  /**
+   * `apply`: the controller creates and changes them. `create`: it only creates them, with `createOnce`. `none`: others
+   * create them, or they are adopted. Default: `apply`.
+   */
   readonly write?: 'apply' | 'create' | 'none';
-  /** Whether it deletes them: `delete`, and `applyAll` with `prune`. Default false. */
+  /** Whether the controller deletes them, with `delete` or with `applyAll` and `prune`. Default false. */
   readonly deletes?: boolean;
-  /** Whether it adopts and releases them. Default false. */
+  /** Whether the controller adopts and releases them. Default false. */
   readonly adopts?: boolean;
-  /** Which changes of a child enqueue its owner. Default: all. What it drops enqueues no owner; `onChange` gets it all the same. */
+  /** Which changes of a child enqueue its owner. Default: all. `onChange` receives the other changes too. */
   readonly predicate?: Predicate<C>;
   /**
-   * Called with each change of a child before its owner is enqueued, to put into the owner's memory what the cache does not keep, such as
-   * the last state of a deleted child. Synchronous; must not throw or write.
+   * Called with each change of a child before its owner is enqueued. It can store in the owner's memory what the cache
+   * does not keep, such as the last state of a deleted child. Must be synchronous and must not throw or write.
    */
   readonly onChange?: (delta: Delta<C>, owner: T, memory: M) => void;
 }
 
-/** Objects that the spec names. A change of one enqueues each object that names it; so does its creation. */
+/** Objects that the spec names. Creating, changing or deleting such an object enqueues each object that names it. */
 export interface Reference<T extends KubeObject> {
   readonly kind: Kind;
-  /** Must be pure, and depend on the object alone. A name stands for that name in the object's namespace, or of a cluster-scoped kind. */
+  /**
+   * Must be pure, and depend on the object alone. A name alone means the object's namespace, or a cluster-scoped kind.
+   */
   readonly keys: (object: T) => readonly (ObjectKey | string)[];
 }
 
 /** Another kind whose changes matter. */
 export interface Related<X extends Indexed, C extends KubeObject> {
   readonly kind: Kind<C>;
-  /** The keys to enqueue for a related object, as it is and as it was before a change. Synchronous; must not throw or write. */
+  /**
+   * The keys to enqueue for a related object. Called with the new and the previous object of a change. Must be
+   * synchronous and must not throw or write.
+   */
   readonly keys: (related: C, lookup: Lookup<X>) => Iterable<ObjectKey>;
   /** Which changes matter. Default: all. */
   readonly predicate?: Predicate<C>;
 }
 
-/** Finds the objects of a kind by the values that a function returns for them. It must be pure. */
+/** Finds the objects of a kind by the values that a function returns for them. The function must be pure. */
 export interface Index<C extends KubeObject> {
   readonly kind: Kind<C>;
   readonly values: (object: C) => readonly string[];
 }
 
-/** What `setUp` of a definition works with. */
+/** What `setUp` of a definition receives. */
 export interface SetUp<T extends KubeObject> {
   /** The cached objects of the controller's kind. */
   readonly store: ReadonlyStore<T>;
@@ -70,9 +78,9 @@ export interface SetUp<T extends KubeObject> {
   readonly signal: AbortSignal;
 }
 
-/** How a controller works. Those of a definition win over those of its operator. */
+/** How a controller works. Settings of a definition override those of its operator. */
 export interface ControllerSettings {
-  /** The namespaces that it is limited to. Cluster-scoped kinds are not. Default: all. */
+  /** The namespaces that the controller is limited to. Cluster-scoped kinds are not limited. Default: all. */
   readonly namespaces?: readonly string[] | undefined;
   /** How many reconciles run concurrently. Default 4. */
   readonly workers?: number;
@@ -84,15 +92,16 @@ export interface ControllerSettings {
   readonly retries?: RetryOptions;
 }
 
-/** What a finalizer of {@link Definition} is for. */
+/** The finalizer of a {@link Definition}. */
 export interface FinalizerDefinition<T extends ReportingObject, R extends string, S, M, X extends Indexed, F> {
   /** A qualified name that nobody else uses: `example.com/database`. */
   readonly name: string;
-  /** Whether the object needs it. Not asked for an object with an invalid spec. Default: yes. */
+  /** Whether the object needs the finalizer. Not called for an object with an invalid spec. Default: yes. */
   readonly isNeeded?: (object: T) => boolean;
   /**
-   * Undoes what `reconcile` did. Only `cleanedUp` removes the finalizer; any other outcome is reported like that of a reconcile. It
-   * must end with one of them: otherwise nothing would say why the object stays. Must be idempotent. The spec may be invalid.
+   * Undoes what `reconcile` did. The finalizer is removed only if this returns `cleanedUp`. Any other outcome is
+   * reported like that of a reconcile. It must return one of them: otherwise nothing would explain why the object
+   * stays. Must be idempotent. The spec may be invalid.
    */
   readonly cleanUp: (object: T, context: Context<T, R, S, M, X>) => Promise<F & OnlyMembers<F, T>>;
 }
@@ -106,8 +115,8 @@ export type OnlyMembers<E, T extends ReportingObject> = (E extends { readonly re
     : unknown);
 
 /**
- * What {@link defineController} makes a controller from. Declare `memory`, `setUp` and `indexes` before the members that use them: their
- * types are inferred in this order.
+ * The definition from which {@link defineController} creates a controller. Declare `memory`, `setUp` and `indexes`
+ * before the members that use them, because their types are inferred in this order.
  */
 export interface Definition<
   T extends ReportingObject,
@@ -123,52 +132,63 @@ export interface Definition<
 > extends ControllerSettings {
   /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
-  /** The kind's own reasons. It may report the standard ones too. */
+  /** The kind's own reasons. The controller may report the standard reasons too. */
   readonly reasons: Reasons<R>;
   /**
-   * What each object remembers between its reconciles, until it is gone or the process ends. A reconcile may change it, and must be right
-   * without it.
+   * Creates an object's memory, which lasts between its reconciles until the object is gone or the process ends. A
+   * reconcile may change the memory, and must be correct without it.
    */
   readonly memory?: () => M;
   /**
-   * Called when the controller starts to work, after the caches have synced, and in the leader only: imports drivers, opens connections. Its
-   * result is the `state` of each reconcile. One with `Symbol.asyncDispose` is disposed after the last reconcile. If it throws, the operator ends.
+   * Called in the leader when the controller starts to work, after the caches have synced: import drivers and open
+   * connections here. The result is the `state` of each reconcile. If it has `Symbol.asyncDispose`, it is disposed
+   * after the last reconcile. If `setUp` throws, the operator ends.
    */
   readonly setUp?: (operator: SetUp<T>) => S | Promise<S>;
   /** Sources of keys other than watches; see {@link KeySource}. */
   readonly sources?: (state: S) => readonly KeySource[];
-  /** Kinds of children. A change of one enqueues its owner, and so does a change of another object that has the name of a child. */
+  /**
+   * Kinds of children. A change of a child enqueues its owner. So does a change of another object that has the name of
+   * a child.
+   */
   readonly owns?: { readonly [I in keyof O]: Kind<O[I]> | Owned<T, M, O[I]> };
-  /** What the spec names. */
+  /** The objects that the spec names. */
   readonly refersTo?: readonly Reference<T>[];
   readonly indexes?: { readonly [N in keyof X]: Index<X[N]> };
   /** Other kinds whose changes matter. */
   readonly watches?: { readonly [I in keyof W]: Related<X, W[I]> };
-  /** For what the controller does through `client`. Default: none. */
+  /** RBAC rules for what the controller does through `client`. Default: none. */
   readonly permissions?: readonly PolicyRule[];
   /**
-   * Which changes of an object of the kind enqueue it, beside its deletion. Default: all. What it drops is not corrected. The object's own
-   * writes need no predicate: see `ControllerOptions`.
+   * Which changes of an object of the kind enqueue it. A deletion always does. Default: all. A change that the
+   * predicate rejects is not corrected. No predicate is needed for the controller's own writes: see
+   * `ControllerOptions`.
    */
   readonly predicate?: Predicate<T>;
   /**
-   * The status and conditions of an outcome that has none, for example under a standard reason. The object may lack a required field of the spec.
-   * Must not write.
+   * The status and conditions for an outcome that has none, for example under a standard reason. The object's spec may
+   * lack a required field. Must not write.
    */
   readonly observe?: (object: T, reads: Reads<X>) => V;
-  /** Makes the world match the object, which is not being deleted, and has every required field. Level-based and idempotent. */
+  /**
+   * Makes the world match the object. The object is not being deleted and has every required field. Must be level-based
+   * and idempotent.
+   */
   readonly reconcile: (object: T, context: Context<T, NoInfer<R>, S, M, X>) => Promise<E & OnlyMembers<E, T>>;
   /**
-   * The outcome of an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error is logged and
-   * retried. A refusal is retried in any case. Not called for a Conflict, an AlreadyExists or a terminating namespace, while the process
-   * may not write, and after `signal` was aborted.
+   * The outcome for an error that a reconcile threw. Undefined: a refusal is reported as `Refused`, and any other error
+   * is logged and retried. A refusal is retried in any case. Not called for a Conflict, an AlreadyExists or a
+   * terminating namespace, while the process may not write, and after `signal` was aborted.
    */
   readonly failed?: (
     error: unknown,
     object: T,
     context: Reads<X> & Pick<Context<T, R, S, M, X>, 'state'>,
   ) => Outcome<NoInfer<R> | StandardReason, T> | undefined;
-  /** Keeps a deleted object until its external resources are cleaned up. The runtime adds and removes it: see {@link finalizer}. */
+  /**
+   * Keeps a deleted object until its external resources are cleaned up. The runtime adds and removes the finalizer: see
+   * {@link finalizer}.
+   */
   readonly finalizer?: FinalizerDefinition<T, NoInfer<R>, S, M, X, F>;
 }
 

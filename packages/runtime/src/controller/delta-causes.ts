@@ -8,10 +8,10 @@ import { isReadableDelta } from './predicate.ts';
 /** How many causes of a kind are kept for reuse. */
 const maxCauses = 64;
 
-/** The owners of the fields of an object that a watch or a response has just delivered. */
+/** Returns the owners of the fields of an object that a watch or a response has just delivered. */
 export type FieldOwnersOf = (object: KubeObject) => readonly FieldOwner[];
 
-/** The causes of the deltas of one kind. Equal causes are one object, so that thousands of keys share it. */
+/** The causes of the deltas of one kind. Equal causes are one object, which thousands of keys share. */
 export class DeltaCauses {
   readonly #kind: string;
   readonly #fieldOwnersOf: FieldOwnersOf;
@@ -30,7 +30,10 @@ export class DeltaCauses {
     return this.#cause({ change: 'modified', origin, paths, by });
   }
 
-  /** Has no members that are computed: an object is created more often than its spec is changed. */
+  /**
+   * Returns a cause without paths and manager, which cost time: an object is created more often than its spec is
+   * changed.
+   */
   #whole(change: 'added' | 'deleted', origin: DeltaOrigin): DeltaCause {
     const byOrigin = this.#wholes[change];
     byOrigin[origin] ??= { type: 'delta', kind: this.#kind, change, origin, paths: [], by: undefined };
@@ -48,19 +51,20 @@ export class DeltaCauses {
   }
 }
 
-/** The API server then changes the metadata itself. No managedFields tell who asked for it. */
+/** On a deletion the API server changes the metadata itself, and no managedFields name the client that requested it. */
 const isDeletion = ({ object, previous }: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   object.metadata.deletionTimestamp !== undefined && previous.metadata.deletionTimestamp === undefined;
 
 /**
- * Who changed these fields: of the field managers that own one of them, those that wrote last. Times are whole seconds, so there may be
- * several. Of a list it is who wrote one of its items last. Undefined if nobody owns one: who removes a field owns no part of it
+ * The field managers that changed these fields: among the managers that own one of them, those with the latest time.
+ * Times are whole seconds, so there may be several. For a list it is the manager that last wrote one of its items.
+ * Undefined if no manager owns one: a manager that removes a field owns no part of it
  * (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
  */
 function writersOf(owners: readonly FieldOwner[], paths: readonly string[]): string | undefined {
   let last = '';
   let managers: readonly string[] = [];
-  // Backwards, because the API server sorts the entries of updates by their time, and the newest settles most questions.
+  // Iterate backwards: the API server sorts the entries of updates by time, and the newest is usually the result.
   for (const { manager, time = '', fieldsV1 } of owners.toReversed()) {
     if (manager === undefined || time < last || !paths.some((path) => owns(fieldsV1, path))) continue;
     managers = time > last ? [manager] : [...new Set([manager, ...managers])];
@@ -69,14 +73,14 @@ function writersOf(owners: readonly FieldOwner[], paths: readonly string[]): str
   return managers.length === 0 ? undefined : managers.join(' or ');
 }
 
-/** Whether these are fields of a manager that owns the field or a part of it. */
+/** Whether `fields`, the fields of a manager, contain the field at `path` or a part of it. */
 function owns(fields: unknown, path: string): boolean {
   let owned = fields;
   for (const name of segmentsOf(path)) {
     if (typeof owned !== 'object' || owned === null) return false;
     const members = owned as Readonly<Record<string, unknown>>;
     owned = members[`f:${name}`];
-    // An atomic list or map has no members here: it is owned as a whole.
+    // An atomic list or map has no members here, because it is owned as a whole.
     if (owned === undefined) return isEmpty(members);
   }
   return owned !== undefined;

@@ -5,7 +5,7 @@ import type { Kind } from '../kind/kind.ts';
 import { type KubeObject, keyOf } from '../kind/object.ts';
 import { done, type Result } from './result.ts';
 
-/** The result of a `cleanup` that has left nothing to clean up. */
+/** The result of a `cleanup` that leaves nothing to clean up. */
 export interface CleanedUp {
   readonly type: 'cleanedUp';
 }
@@ -15,7 +15,7 @@ export const cleanedUp: CleanedUp = { type: 'cleanedUp' };
 
 /** Options of {@link finalizer}. */
 export interface FinalizerOptions<T extends KubeObject> {
-  /** The client of the reconcile: the cache shows its writes. */
+  /** The client of the reconcile, so that the cache shows its writes. */
   readonly client: Client;
   readonly kind: Kind<T>;
   /** The stored object. */
@@ -25,15 +25,16 @@ export interface FinalizerOptions<T extends KubeObject> {
   /** Makes the world match the object. Called with the object that has the finalizer. */
   readonly apply: (object: T) => Promise<Result>;
   /**
-   * Undoes what `apply` did. Only `cleanedUp` removes the finalizer. It stays after an error and after any other result, such as
-   * that of a reported failure; `done` waits for the next event.
+   * Undoes what `apply` did. The finalizer is removed only if this returns `cleanedUp`. The finalizer stays after an
+   * error and after any other result, such as that of a reported failure. After `done`, the next event calls this
+   * again.
    */
   readonly cleanup: (object: T) => Promise<Result | CleanedUp>;
 }
 
 /**
- * Keeps an object from being deleted before its external resources, which no owner reference covers, are cleaned up. Call it
- * in each reconcile of the object, and return its result.
+ * Keeps an object from being deleted before its external resources, which no owner reference covers, are cleaned up.
+ * Call it in each reconcile of the object, and return its result.
  *
  * **Expected flow**
  * 1. An object has no finalizer of ours: the function adds it and calls `apply`.
@@ -57,16 +58,18 @@ export interface FinalizerOptions<T extends KubeObject> {
  * - Without the operator, a deleted object and its namespace remain forever: remove the finalizers before the operator.
  * - If somebody removes the finalizer by hand, nothing is cleaned up.
  * - `apply` may still be running when the deletion is requested; `cleanup` follows.
- * - The predicate must pass the deletion. `predicates.generationChanged` does; combine others as `predicates.or(…, predicates.deletion)`.
+ * - The predicate must pass the deletion. `predicates.generationChanged` does; combine others as `predicates.or(…,
+ *   predicates.deletion)`.
  *
  * **Errors**
  * - Errors of `apply` and `cleanup` are rethrown. If `cleanup` throws, the finalizer stays.
- * - ApiError `isConflict`: the object has changed since it was read. Rethrow it; the next event or the retry succeeds. If
- *   only the status or the metadata has changed during `cleanup`, the finalizer is removed all the same, without a Conflict.
+ * - ApiError `isConflict`: the object has changed since it was read. Rethrow it; the next event or the retry succeeds.
+ *   If only the status or the metadata has changed during `cleanup`, the finalizer is removed all the same, without a
+ *   Conflict.
  * - If the object no longer exists when the finalizer is added or removed, that is not an error.
  *
- * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1, and removes
- * the finalizer after any result that is not an error.
+ * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1,
+ * and removes the finalizer after any result that is not an error.
  */
 export async function finalizer<T extends KubeObject>(options: FinalizerOptions<T>): Promise<Result> {
   const { object, name, apply, cleanup } = options;
@@ -98,7 +101,10 @@ export async function addFinalizer<T extends KubeObject>(
   return finalizers.includes(name) ? object : write(client, kind, object, [...finalizers, name]);
 }
 
-/** A write of the status, most often by `cleanup`, does not make `cleanup` run again; a change of the spec does. */
+/**
+ * Like {@link removeFinalizer}, but a status write during the cleanup, most often its own, does not repeat the cleanup.
+ * A change of the spec does.
+ */
 export async function removeAfterCleanup<T extends KubeObject>(
   client: Client,
   kind: Kind<T>,
@@ -144,8 +150,8 @@ async function write<T extends KubeObject>(
   object: T,
   finalizers: readonly string[],
 ): Promise<T | undefined> {
-  // The resourceVersion guards against changes of the list and of the uid: either results in a Conflict. A failed `test`
-  // operation would result in Invalid instead. `add` also replaces.
+  // The resourceVersion guards against changes of the list and of the uid: either results in a Conflict. A failed
+  // `test` operation would result in Invalid instead. `add` also replaces.
   const body: readonly JsonPatchOperation[] = [
     { op: 'add', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion },
     { op: 'add', path: '/metadata/finalizers', value: finalizers },

@@ -5,7 +5,8 @@
  *
  * - Adopt objects: `adoptAndRelease`.
  * - Name a child after an owner whose name may be too long for it: `childName`, `dotlessChildName`.
- * - Report what keeps a child from being written beside other conditions: `nameTakenOutcome`, `replacingOutcome`, `refusedOutcome`.
+ * - Report what keeps a child from being written beside other conditions: `nameTakenOutcome`, `replacingOutcome`,
+ *   `refusedOutcome`.
  * - Write a status without an `OutcomeReporter`: `desiredStatus`, `setCondition`, and `patchStatus` of the root entry.
  * - Compare quantities such as `2Gi`: `compareQuantities`.
  * - Find which required field an older object lacks: `missingField`.

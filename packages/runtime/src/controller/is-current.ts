@@ -4,8 +4,8 @@ import type { Kind } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 
 /**
- * Asks the API server whether a stored object is current: same uid and generation, and not being deleted. A store is stale
- * while its watch lags, or after its connection died silently. Call this before an irreversible action.
+ * Asks the API server whether a stored object is current: same uid and generation, and not being deleted. A store is
+ * stale while its watch lags, or after its connection died silently. Call this before an irreversible action.
  *
  * @throws whatever the client throws, except NotFound.
  */

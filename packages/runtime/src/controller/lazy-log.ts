@@ -1,8 +1,8 @@
 import type { Logger } from '../shared/logger.ts';
 
 /**
- * The logger of one reconcile, with the key and an id (`reconcileID`, as in controller-runtime) in each line. Created at its first line:
- * most reconciles log nothing, and creating one is expensive.
+ * The logger of one reconcile. Each line has the key and an id (`reconcileID`, as in controller-runtime). The logger is
+ * created at its first line: most reconciles log nothing, and creating a logger is expensive.
  */
 export class LazyLog implements Logger {
   readonly #parent: Logger;
@@ -15,26 +15,26 @@ export class LazyLog implements Logger {
   }
 
   debug(details: object, message: string): void {
-    this.#made.debug(details, message);
+    this.#logger.debug(details, message);
   }
 
   info(details: object, message: string): void {
-    this.#made.info(details, message);
+    this.#logger.info(details, message);
   }
 
   warn(details: object, message: string): void {
-    this.#made.warn(details, message);
+    this.#logger.warn(details, message);
   }
 
   error(details: object, message: string): void {
-    this.#made.error(details, message);
+    this.#logger.error(details, message);
   }
 
   child(bindings: Record<string, unknown>): Logger {
-    return this.#made.child(bindings);
+    return this.#logger.child(bindings);
   }
 
-  get #made(): Logger {
+  get #logger(): Logger {
     this.#child ??= this.#parent.child({ object: this.#key, reconcileID: crypto.randomUUID() });
     return this.#child;
   }

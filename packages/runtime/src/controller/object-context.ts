@@ -19,7 +19,7 @@ import { type ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
 /** One reconcile of one object. */
 export interface Run<T extends ReportingObject> {
   readonly context: ReportingContext & ReconcileContext;
-  /** As the last write has left it. */
+  /** The object after the last write. */
   object: T;
 }
 
@@ -40,7 +40,10 @@ export interface ObjectContextOptions<T extends ReportingObject, S, M, X extends
   readonly asked: AskedNow;
 }
 
-/** The {@link Context} of one reconcile. Makes a function when it is taken, because most reconciles take few of them. */
+/**
+ * The {@link Context} of one reconcile. It creates each function only when the reconcile reads it, because most
+ * reconciles use few of them.
+ */
 export class ObjectContext<T extends ReportingObject, R extends string, S, M, X extends Indexed>
   implements Context<T, R, S, M, X>
 {

@@ -28,25 +28,25 @@ import { done, type Result, requeueAfter, TerminalError } from './result.ts';
 import { refusedOutcome } from './standard-outcomes.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
 
-/** What an {@link ObjectReconciler} works with. */
+/** What an {@link ObjectReconciler} needs. */
 export interface ReconcilerEnvironment<S> {
   /** Returns the store of a kind that the definition names. */
   readonly store: <C extends KubeObject>(kind: Kind<C>) => ReadonlyStore<C>;
-  /** The name under which the stores have an index of the definition. */
+  /** Returns the name under which the stores have an index of the definition. */
   readonly indexName: (index: string) => string;
   readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
   readonly events: Pick<EventRecorder, 'record'>;
   readonly gate: Gate;
   readonly log: Logger;
-  /** What `setUp` has returned. */
+  /** Returns what `setUp` returned. */
   readonly state: () => S;
   /** Default: the clock. */
   readonly now?: () => Date;
 }
 
-/** Reconciles the objects of a {@link Definition}: does what an operator does around the code of a kind. */
+/** Reconciles the objects of a {@link Definition}: does everything around the code of a kind. */
 export class ObjectReconciler<T extends ReportingObject, R extends string, S, M, X extends Indexed> {
-  /** The caches, for all objects together. */
+  /** Reads the caches without reference to one object. */
   readonly lookup: Lookup<X>;
   readonly #kind: CustomKind<T>;
   readonly #definition: AnyDefinition<T, R, S, M, X>;
@@ -78,12 +78,12 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     };
   }
 
-  /** One reconcile, from its key to its result. */
+  /** Runs one reconcile, from its key to its result. */
   readonly reconcile: Reconcile = async (key, context) => {
     const object = this.#environment.store(this.#kind).get(key);
     if (object === undefined) return this.#forget(key);
     const isBeingDeleted = object.metadata.deletionTimestamp !== undefined;
-    // The garbage collector deletes its children.
+    // The garbage collector deletes the object's children.
     if (isBeingDeleted && !this.#hasFinalizer(object)) return done;
     const run: Run<T> = {
       object,
@@ -117,7 +117,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     if (this.#needsFinalizer(run.object)) {
       const ending = await this.#call(run, async (object, context) => {
         const outcome = await finalizer.cleanUp(object, context);
-        // Nothing would say why the object stays. The compiler rejects it.
+        // Without an outcome nothing would explain why the object stays. The compiler rejects this too.
         if (outcome === undefined)
           throw new TerminalError(`cleanUp of ${this.#kind.kind} returned nothing: return cleanedUp, or an outcome`);
         return outcome;
@@ -128,7 +128,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     return undefined;
   }
 
-  /** Runs code of the kind. */
+  /** Runs the kind's own code. */
   async #call(
     run: Run<T>,
     code: (object: T, context: Context<T, R, S, M, X>) => Promise<CleanedUp | Ending<R | StandardReason, T>>,
@@ -150,7 +150,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     }
   }
 
-  /** Returns the object with its finalizer as the spec asks; undefined if it no longer exists. */
+  /** Adds or removes the finalizer as the spec requires. Returns undefined if the object no longer exists. */
   #withFinalizer(object: T, client: Client, finalizer: { readonly name: string }): Promise<T | undefined> {
     return this.#needsFinalizer(object)
       ? addFinalizer(client, this.#kind, object, finalizer.name)
@@ -162,7 +162,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     return finalizer !== undefined && metadata.finalizers?.includes(finalizer.name) === true;
   }
 
-  /** What an invalid spec asks for is not known. */
+  /** An object with an invalid spec needs no new finalizer: what its spec requires is unknown. */
   #needsFinalizer(object: T): boolean {
     const isNeeded = this.#definition.finalizer?.isNeeded;
     return isNeeded === undefined || specProblem(this.#kind, object) !== undefined || isNeeded(object);
@@ -211,7 +211,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     } catch (defect) {
       throw new AggregateError(
         [defect, error],
-        'the function `failed` threw: its error, and the one that it was asked about',
+        'the function `failed` threw: see its error and the error of the reconcile',
       );
     }
   }
@@ -225,7 +225,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
         ) ?? {}
       );
     } catch (error) {
-      // It also describes objects whose spec cannot be read.
+      // `observe` also gets objects whose spec is invalid, so it may throw.
       this.#environment.log.error(
         { err: error, object: keyString(object.metadata) },
         'observe threw: the status stays as it is',
@@ -238,7 +238,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     const key = keyString(metadata);
     const known = this.#memories.get(key);
     if (known?.uid === metadata.uid) return known.memory;
-    // Without the member the type is undefined.
+    // Without `memory` in the definition, `M` is undefined.
     const memory = this.#definition.memory?.() as M;
     if (this.#definition.memory !== undefined) this.#memories.set(key, { uid: metadata.uid, memory });
     return memory;
@@ -251,9 +251,10 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   }
 
   /**
-   * Takes note of a change of an owned kind.
+   * Records a change of an owned kind.
    *
-   * @returns the keys to enqueue: of the owner, and of the objects for whose child the name becomes taken or free.
+   * @returns the keys to enqueue: the owner, and the objects that ask for a child of this name if the name becomes
+   *   taken or free.
    */
   readonly keysOfChangedChild = (kind: Kind, delta: Delta<KubeObject>): readonly ObjectKey[] => {
     const { object } = delta;
@@ -273,7 +274,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   };
 }
 
-/** Whether a name becomes taken or free for those who do not control the object. */
+/** Whether the name becomes taken or free for objects that do not control the changed object. */
 const changesController = (delta: Delta<KubeObject>): boolean =>
   delta.type !== 'modified' || controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;
 
@@ -283,7 +284,7 @@ export const ownedKinds = <T extends ReportingObject, R extends string, S, M, X 
 }: Pick<AnyDefinition<T, R, S, M, X>, 'owns'>): readonly Owned<T, M, KubeObject>[] =>
   owns.map((owned) => ('plural' in owned ? { kind: owned } : owned));
 
-/** The key of an object of a kind; a name stands for that name in the namespace of `object`. */
+/** The key of an object of a kind. A name alone means the namespace of `object`. */
 export function keyIn({ scope }: Kind, key: ObjectKey | string, { metadata }: KubeObject): ObjectKey {
   if (typeof key !== 'string') return key;
   return scope === 'Cluster' || metadata.namespace === undefined
@@ -295,7 +296,8 @@ const isCleanedUp = (ending: unknown): ending is CleanedUp =>
   typeof ending === 'object' && ending !== null && 'type' in ending && ending.type === 'cleanedUp';
 
 /**
- * Whether `failed` is asked. The reporter asks it about a refusal. The others say that the reconcile is too late, or is defective.
+ * Whether `failed` decides about the error. The reporter calls it for a refusal. The other errors mean that the
+ * reconcile came too late or is defective.
  */
 const mayBeReported = (error: unknown): boolean =>
   !(error instanceof GateClosedError) &&

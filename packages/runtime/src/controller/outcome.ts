@@ -23,20 +23,20 @@ export interface Reason {
   /** The type of the Event for this reason: `Warning` if a person should act. */
   readonly event: EventNotice['type'];
   /**
-   * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend on
-   * objects: a message with a clock or a counter would record an Event at each reconcile. Default false.
+   * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend
+   * on objects: a message with a time or a counter would record an Event at each reconcile. Default false.
    */
   readonly recordsMessageChanges?: boolean;
   /**
-   * Whether a child may be missing under this reason because it could not be created: set it for a taken name, and for a refusal.
-   * {@link OutcomeReporter.recordChild} then reports a child as created, not as created again. Default false.
+   * Whether a child may be missing under this reason because it could not be created. Set it for a taken name and for a
+   * refusal. {@link OutcomeReporter.recordChild} then reports a child as created, not as recreated. Default false.
    */
   readonly blocksCreation?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
 
-/** The reasons of a kind, by name. Made by {@link defineReasons}. */
+/** The reasons of a kind, by name. Create them with {@link defineReasons}. */
 export type Reasons<R extends string = string> = Readonly<Record<R, Reason>>;
 
 /** The names of the reasons: `ReasonOf<typeof reasons>`. */
@@ -62,29 +62,35 @@ export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R>
 
 const isReason = (reason: string): boolean => /^[A-Z][A-Za-z0-9]*$/.test(reason);
 
-/** As metav1.Condition documents it: `Exposed`, `example.com/Exposed`. */
+/** The format that metav1.Condition documents: `Exposed`, `example.com/Exposed`. */
 const isConditionType = (type: string): boolean =>
   /^(?:[a-z0-9.-]+\/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/.test(type);
 
-/** The reasons that every kind has besides its own: an {@link OutcomeReporter} itself reports them. */
+/** The reasons that every kind has in addition to its own. The {@link OutcomeReporter} itself reports them. */
 export const commonReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
     meaning:
-      'The operator does not act on the spec: a required field is missing, or a field has a value that the schema does not allow, is too large or is nested too deep. The message names the field and the value. The API server refuses such an object, but it may have been stored under an older CustomResourceDefinition.',
+      'The operator does not act on the spec: a required field is missing, or a field has a value that the schema ' +
+      'does not allow, is too large or is nested too deep. The message names the field and the value. The API server ' +
+      'refuses such an object, but it may have been stored under an older CustomResourceDefinition.',
   },
   ReconcileFailed: {
     ready: 'Unknown',
     event: 'Warning',
     meaning:
-      'Reconciles have failed for five seconds or more, at least three in a row, for example because the API server or a webhook fails. The message names the error. Where the reason is a Warning already, it stays, and its message names the error too. The operator retries at least once a minute.',
+      'Reconciles have failed for five seconds or more, at least three in a row, for example because the API server ' +
+      'or a webhook fails. The message names the error. Where the reason is a Warning already, it stays, and its ' +
+      'message names the error too. The operator retries at least once a minute.',
   },
 });
 type CommonReason = ReasonOf<typeof commonReasons>;
 
-/** The reasons under which the runtime reports what keeps it from writing a child, or a finalizer: see {@link defineController}. */
+/**
+ * The reasons under which the runtime reports why it cannot write a child or a finalizer: see {@link defineController}.
+ */
 export const blockedReasons = defineReasons({
   NameTaken: {
     ready: 'False',
@@ -92,21 +98,24 @@ export const blockedReasons = defineReasons({
     recordsMessageChanges: true,
     blocksCreation: true,
     meaning:
-      'An object with the name of a child exists and belongs to somebody else. The operator does not change it. It continues when that object is gone.',
+      'An object with the name of a child exists and belongs to somebody else. The operator does not change it. It ' +
+      'continues when that object is gone.',
   },
   Replacing: {
     ready: 'False',
     event: 'Normal',
     blocksCreation: true,
     meaning:
-      'A child is being deleted: it is of an earlier spec, belongs to an earlier object of this name, or somebody has deleted it. The operator creates the new one when it is gone.',
+      'A child is being deleted: it is of an earlier spec, belongs to an earlier object of this name, or somebody ' +
+      'has deleted it. The operator creates the new one when it is gone.',
   },
   Refused: {
     ready: 'False',
     event: 'Warning',
     blocksCreation: true,
     meaning:
-      'The API server refuses a request, for example because of a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
+      'The API server refuses a request, for example because of a quota, a policy or a missing permission. The ' +
+      'message quotes it. The operator retries at least once a minute.',
   },
 });
 
@@ -133,27 +142,32 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   /** The message of `Ready`: it names the object and the field, and says what a person can do. */
   readonly message: string;
   /**
-   * Members of the status besides `conditions` and `observedGeneration`. A member that is null or undefined is removed; one
-   * that is absent stays as it is.
+   * Members of the status besides `conditions` and `observedGeneration`. A member that is null or undefined is removed;
+   * one that is absent stays as it is.
    */
   readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>> | undefined;
-  /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
+  /**
+   * Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration`
+   * included.
+   */
   readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
   /**
-   * An Event about what this reconcile did. Recorded unless the status write fails, also if the status did not differ. After a write
-   * without a response it is recorded when a later reconcile reads that status. It comes before the Event for a changed reason.
+   * An Event about what this reconcile did. It is recorded unless the status write fails, even if the status did not
+   * differ. After a write without a response it is recorded when a later reconcile reads that status. It comes before
+   * the Event for a changed reason.
    */
   readonly event?: Omit<EventNotice, 'action'> | undefined;
-  /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
+  /** Requeue after this delay, in milliseconds. Ignored if `error` is set: then the backoff decides. */
   readonly requeueAfterMs?: number | undefined;
   /**
-   * The error to retry with the queue's backoff. A refusal by the API server ({@link isRefusal}) becomes the result `retry`,
-   * which is logged only at debug level, because the status reports it. Any other error is thrown after the status was written.
+   * The error to retry with the queue's backoff. A refusal by the API server ({@link isRefusal}) becomes the result
+   * `retry`, which is logged only at debug level, because the status reports it. Any other error is thrown after the
+   * status was written.
    */
   readonly error?: unknown;
 }
 
-/** What can be observed of an object, whatever keeps it from being as desired. */
+/** The status and conditions that can be observed of an object in any state. */
 export type Observation<T extends ReportingObject> = Pick<Outcome<string, T>, 'status' | 'conditions'>;
 
 /** What an {@link OutcomeReporter} needs. */
@@ -162,26 +176,32 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
   readonly reasons: Reasons<R>;
   readonly events: Pick<EventRecorder, 'record'>;
   /**
-   * The outcome of a reconcile that the API server ended by refusing one of its requests, most often to create a child.
-   * Not called for a refused status write of the reporter. Its `error` is set by the reporter. Default: the refusal is thrown
+   * The outcome of a reconcile in which the API server refused a request, most often to create a child. Not called for
+   * a refused status write of the reporter. The reporter sets the outcome's `error`. Default: the refusal is thrown
    * like any other error.
    */
   readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
-  /** The status and the conditions of an outcome that has none, for example of one that the reporter itself makes. Must not throw. */
+  /**
+   * The status and conditions for an outcome that has none, for example one that the reporter itself creates. Must not
+   * throw.
+   */
   readonly observe?: (object: T) => Observation<T>;
   /**
-   * Leaves `status.observedGeneration` as it is, because another controller writes the rest of the status. The conditions are stamped.
-   * Default false.
+   * Whether `status.observedGeneration` stays unchanged, because another controller writes the rest of the status. The
+   * conditions still get the observed generation. Default false.
    */
   readonly keepsObservedGeneration?: boolean;
   /** Default: the clock. */
   readonly now?: () => Date;
 }
 
-/** What an {@link OutcomeReporter} needs of the context of a reconcile. Without `priorFailures` it does not report failures in a row. */
+/**
+ * What an {@link OutcomeReporter} needs of the context of a reconcile. Without `priorFailures` the reporter does not
+ * report failures in a row.
+ */
 export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorFailures'> &
   Partial<Pick<ReconcileContext, 'signal'>> & {
-    /** Called with the object as a status write has left it. */
+    /** Called with the object after a status write. */
     written?(object: ReportingObject): void;
   };
 
@@ -189,19 +209,20 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - An outcome is written with at most one patch, and with none if nothing differs. A reconcile that follows a persistent timeout may write the failure first; its own patch is then a
- *   Conflict and is retried.
+ * - An outcome is written with at most one patch, and with none if nothing differs. A reconcile that follows a
+ *   persistent timeout may write the failure first; its own patch is then a Conflict and is retried.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
- * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
- *   reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of the process
- *   reads the written status.
- * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and the message names the
- *   error's type and code, because its text may hold a Secret; see {@link commonReasons}. A `TerminalError` is reported at once, with its
- *   message. A reason that asks a person to act (`Warning`) of the same generation stays, and only its message grows. The status is written
- *   again only if the error is another. It is never written for a failure to write it.
- * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
- *   minute. The object recovers without intervention once the quota or the policy allows it.
+ * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where
+ *   the reason has `recordsMessageChanges`. If the status write has no response, they follow when a later reconcile of
+ *   the process reads the written status.
+ * - If three reconciles in a row or more have failed for five seconds, `Ready` has the reason `ReconcileFailed`, and
+ *   the message names the error's type and code, because its text may hold a Secret; see {@link commonReasons}. A
+ *   `TerminalError` is reported at once, with its message. A reason that asks a person to act (`Warning`) of the same
+ *   generation stays, and only its message grows. The status is written again only if the error is another. It is never
+ *   written for a failure to write it.
+ * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to
+ *   one minute. The object recovers without intervention once the quota or the policy allows it.
  *
  * **Assumptions**
  * - The object is from the store and is not being deleted, or has a finalizer of this controller.
@@ -216,10 +237,13 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  *   const shop = shops.get(key);
  *   if (shop === undefined || shop.metadata.deletionTimestamp !== undefined) return done;
  *   // The annotation rejects a misspelt member.
- *   return reporter.reconcile(shop, context, async (): Promise<Outcome<ReasonOf<typeof reasons>, ObjectOf<typeof Shop>>> => {
- *     const applied = await applier.apply(Deployment, deploymentOf(shop), { client: context.client, store: deployments });
- *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${shop.metadata.name} is not ours` };
- *     return { reason: 'Deployed', message: `Deployment ${shop.metadata.name} is as the spec asks` };
+ *   type ShopOutcome = Outcome<ReasonOf<typeof reasons>, ObjectOf<typeof Shop>>;
+ *   return reporter.reconcile(shop, context, async (): Promise<ShopOutcome> => {
+ *     const options = { client: context.client, store: deployments };
+ *     const applied = await applier.apply(Deployment, deploymentOf(shop), options);
+ *     const deployment = `Deployment ${shop.metadata.name}`;
+ *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `${deployment} is not ours` };
+ *     return { reason: 'Deployed', message: `${deployment} is as the spec asks` };
  *   });
  * };
  */
@@ -227,7 +251,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
   readonly #reasons: Reasons<R | CommonReason>;
   readonly #unanswered = new UnansweredEvents();
-  /** Errors that need no further report: in the status already, or thrown by a status write. */
+  /** Errors that need no further report: the status already shows them, or a status write threw them. */
   readonly #reported = new WeakSet<object>();
   #hasWarnedOfDifference = false;
 
@@ -240,8 +264,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * Runs `work` and reports its outcome. A refusal that `work` throws is converted to an outcome by `refused`.
    *
    * @param object or a function that returns it as the last write of `work` has left it.
-   * @param work returns the outcome; or the result of a `report` or of `finalizer`, which is returned unchanged; or undefined to
-   *   write no status, for example because the store is stale. Undefined becomes `done`: the next event enqueues the key.
+   * @param work returns the outcome; or the result of a `report` or of `finalizer`, which is returned unchanged; or
+   *   undefined to write no status, for example because the store is stale. Undefined becomes `done`: the next event
+   *   enqueues the key.
    * @throws any error of `work`, except a refusal that `refused` converts; the errors of {@link report}.
    */
   async reconcile(
@@ -273,8 +298,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * @throws
    * - `outcome.error`, unless it is a refusal.
    * - TerminalError for a reason or a condition that the kind cannot report.
-   * - The error of the status write; `outcome.error` is then logged. A refused status write is the `cause` of an Error, so
-   *   that `reconcile` does not report it.
+   * - The error of the status write; `outcome.error` is then logged. A refused status write is the `cause` of an Error,
+   *   so that `reconcile` does not report it.
    * - An Error if the installed CustomResourceDefinition has no status subresource.
    */
   async report(object: T, outcome: Outcome<R, T>, context: ReportingContext): Promise<Result> {
@@ -284,7 +309,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     try {
       await this.#write(object, this.#withFailure(outcome, context), context);
     } catch (failure) {
-      // Only one error can be thrown. A refusal comes again with the retry, which reports it.
+      // Only one error can be thrown. A refusal occurs again in the retry, which then reports it.
       if (error !== undefined && !isRefusal(error)) {
         context.log.warn({ err: error }, 'reconcile failed, and its status could not be written');
       }
@@ -298,11 +323,14 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     throw error;
   }
 
-  /** What the compiler may not have seen, for example of a program that nobody has type-checked. A retry does not fix it. */
+  /** Finds errors that the compiler rejects, in case the program was not type-checked. A retry cannot fix them. */
   #problemOf({ reason, conditions = [] }: Outcome<R, T>): string | undefined {
     const { kind } = this.#options.kind;
     if (!Object.hasOwn(this.#reasons, reason))
-      return `the controller of ${kind} reports the reason ${JSON.stringify(reason)}, which its \`reasons\` do not declare`;
+      return (
+        `the controller of ${kind} reports the reason ${JSON.stringify(reason)}, ` +
+        'which its `reasons` do not declare'
+      );
     const wrong = conditions.find(
       (each) => each.type === 'Ready' || !isConditionType(each.type) || !isReason(each.reason),
     );
@@ -310,7 +338,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const problem =
       wrong.type === 'Ready'
         ? 'which follows from the reason of the outcome'
-        : `of the reason ${JSON.stringify(wrong.reason)}: the type is a qualified name, and the reason one CamelCase word`;
+        : `of the reason ${JSON.stringify(wrong.reason)}: ` +
+          'the type is a qualified name, and the reason one CamelCase word';
     return `the controller of ${kind} reports a condition ${JSON.stringify(wrong.type)}, ${problem}`;
   }
 
@@ -322,21 +351,23 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Records an Event if an apply created a child (`DeploymentCreated`) or changed it (`DeploymentChanged`, whose note names the first field
-   * that was corrected). Call it with each result of {@link Applier.apply}. Does not wait and never throws.
+   * Records an Event if an apply created a child (`DeploymentCreated`) or changed it (`DeploymentChanged`, whose note
+   * names the first corrected field). Call it with each result of {@link Applier.apply}. Does not wait and never
+   * throws.
    *
-   * The Event is `DeploymentRecreated` if `Ready` already has a reason of this generation without {@link Reason.blocksCreation}: most
-   * often somebody has deleted the child; a new version of the operator may also have added it.
+   * The Event is `DeploymentRecreated` if `Ready` already has a reason of this generation without
+   * {@link Reason.blocksCreation}. Most often somebody has deleted the child. A new version of the operator may also
+   * have added it.
    */
   recordChild(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
     if (applied.type !== 'created' && applied.type !== 'applied') return;
-    const what = `${child.kind} ${applied.object.metadata.name}`;
+    const childText = `${child.kind} ${applied.object.metadata.name}`;
     const [suffix, note] =
       applied.type === 'applied'
-        ? ['Changed', `applied ${what}, which differed from the spec in ${applied.difference}`]
+        ? ['Changed', `applied ${childText}, which differed from the spec in ${applied.difference}`]
         : this.hadChildren(object)
-          ? ['Recreated', `created ${what}, which was missing`]
-          : ['Created', `created ${what}`];
+          ? ['Recreated', `created ${childText}, which was missing`]
+          : ['Created', `created ${childText}`];
     this.recordEvent(object, { type: 'Normal', reason: `${child.kind}${suffix}`, note }, context);
   }
 
@@ -360,7 +391,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const { observedGeneration: _, ...withoutGeneration } = desired;
     const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
     context.client.trace?.reported(outcome.reason);
-    // Again: the object may be one that the reporter has just read, or `report` was called without `reconcile`.
+    // Repeat this here: the reporter may just have read the object, or `report` was called without `reconcile`.
     this.#recordUnanswered(object, context);
     const own = outcome.event === undefined ? [] : [outcome.event];
     const all = this.#shouldRecordEvent(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
@@ -387,7 +418,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return desiredStatus(this.#reasons, object, { reason, message, status, conditions }, this.#now());
   }
 
-  /** Warns once: the API server silently drops members that the CustomResourceDefinition lacks, and each reconcile writes them again. */
+  /**
+   * Warns once. The API server silently drops members that the CustomResourceDefinition lacks, and each reconcile
+   * writes them again.
+   */
   #warnOfDifference(written: T, status: DesiredStatus<NonNullable<T['status']>>, { log }: ReportingContext): void {
     if (this.#hasWarnedOfDifference) return;
     const difference = statusPatch<NonNullable<T['status']>>(written.status, status);
@@ -397,7 +431,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     log.warn(details, 'the API server changed the written status: apply the current CustomResourceDefinition');
   }
 
-  /** @param count how many reconciles have failed in a row. Default: those before, and this one. */
+  /** @param count how many reconciles have failed in a row. Default: the earlier ones and this one. */
   #isPersistent(prior: ReconcileContext['priorFailures'], count = (prior?.count ?? 0) + 1): boolean {
     return isPersistent(prior && { ...prior, count }, this.#now());
   }
@@ -410,7 +444,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { ...outcome, reason: 'ReconcileFailed', message: `${failureMessage(error, priorFailures)}; ${message}` };
   }
 
-  /** Reports an error that no outcome names. If that fails, the next failure tries again. Never throws. */
+  /** Reports an error that no outcome names. If reporting fails, the next failure tries again. Never throws. */
   async #reportFailure(object: T, error: unknown, context: ReportingContext): Promise<void> {
     if (this.#isReported(error) || error instanceof GateClosedError || isNamespaceTerminating(error)) return;
     this.#markReported(error);
@@ -430,7 +464,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     }
   }
 
-  /** A reason that asks a person to act is more specific, and still true as far as is known. */
+  /** Keeps a reason that asks a person to act: it is more specific, and still true as far as is known. */
   #failureOutcome({ metadata, status }: T, failure: string): AnyOutcome<R, T> {
     const ready = findCondition(status?.conditions, 'Ready');
     if (ready === undefined || ready.observedGeneration !== metadata.generation || !this.#isWarning(ready.reason)) {
@@ -439,7 +473,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { reason: ready.reason, message: `${ready.message.split(besides)[0]}${besides}${failure}` };
   }
 
-  /** Whether it is a reason of this kind that asks a person to act. */
+  /** Whether the reason belongs to this kind and asks a person to act. */
   #isWarning(reason: string): reason is R {
     const reasons: Reasons = this.#options.reasons;
     return Object.hasOwn(reasons, reason) && reasons[reason]?.event === 'Warning';
@@ -467,7 +501,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { type: this.#reasons[reason].event, reason, note: message };
   }
 
-  /** Records the Events of a status write without a response, if the object shows that it was stored. */
+  /** Records the Events of a status write without a response, if the object shows that the write was stored. */
   #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
     for (const notice of this.#unanswered.take(object)) this.recordEvent(object, notice, context);
   }
@@ -505,30 +539,35 @@ const isResult = (value: Result | Outcome): value is Result => 'type' in value;
 /** An outcome of the kind, or of the reporter. */
 type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | CommonReason, T>;
 
-/** Separates the message of a more specific reason from that of failures in a row. */
+/** Separates the message of a more specific reason from the message about failures in a row. */
 const besides = '; besides, ';
 
 /**
- * The error's type and code without its message, which may quote a Secret. {@link summarizeError} says what else it names. The message of a
- * `TerminalError` is for users.
+ * The error's type and code, without its message, which may quote a Secret. {@link summarizeError} documents what else
+ * it contains. The message of a `TerminalError` is meant for users and is included.
  */
 const failureMessage = (error: unknown, priorFailures: ReconcileContext['priorFailures']): string =>
   isTerminal(error) || priorFailures === undefined
-    ? `the reconcile has failed and is not retried: ${error instanceof TerminalError ? error.message : summarizeError(error)}`
+    ? `the reconcile has failed and is not retried: ${
+        error instanceof TerminalError ? error.message : summarizeError(error)
+      }`
     : `reconciles have failed since ${priorFailures.since.toISOString()}: ${summarizeError(error)}`;
 
 /** Limits the memory for objects that were deleted after a status write without a response. */
 const maxUnanswered = 1000;
 
-/** Not itself a refusal: {@link OutcomeReporter.reconcile} would convert it, and write another status. */
+/**
+ * Wraps the refusal, so that {@link OutcomeReporter.reconcile} does not convert it to an outcome and write another
+ * status.
+ */
 const refusedStatusWrite = ({ kind }: Kind, { metadata }: KubeObject, refusal: ApiError): Error =>
   new Error(`the API server refuses the status of ${kind} ${keyString(metadata)}: ${refusal.message}`, {
     cause: refusal,
   });
 
 /**
- * The status that an outcome asks for: `Ready` and the other conditions of the outcome, stamped with the generation of the
- * object, beside the conditions that others set.
+ * The status that an outcome asks for: `Ready` and the other conditions of the outcome, with the generation of the
+ * object. Conditions that others set stay.
  */
 export function desiredStatus<T extends ReportingObject, R extends string>(
   reasons: Reasons<R>,

@@ -1,34 +1,38 @@
 import { changedBy, type Modified, undoes } from './sent-fields.ts';
 
-/** How many corrections in a row are made at once: a person, or an autoscaler, may try a few times. */
+/** How many corrections in a row are made without a pause: a person, or an autoscaler, may try a few times. */
 const promptCorrections = 3;
 const firstPauseMs = 1000;
 const maxPauseMs = 60 * 60_000;
 
-/** An object that nobody has overwritten for this long, after the last pause, is corrected at once again. */
+/** If nobody overwrites an object for this long after the last pause, the next correction is immediate again. */
 const calmMs = 10 * 60_000;
 
-/** Limits the memory. A conflict is noticed only while fewer other objects are written between two of its writes. */
+/**
+ * Limits the memory. A conflict is detected only if fewer other objects are written between two overwrites of one
+ * object.
+ */
 const maxObjects = 1000;
 
 interface Written {
-  /** What the last write has changed. */
+  /** The fields that the last write changed. */
   readonly sent: object;
   /** How many writes in a row were overwritten. */
   times: number;
-  /** When the overwriting of the last write is corrected, by `performance.now`. Undefined: it was not overwritten. */
+  /** When the overwritten last write is corrected, by `performance.now`. Undefined: nobody has overwritten it. */
   correctedAtMs: number | undefined;
-  /** When the overwriting of an earlier one was. */
+  /** When the previous overwritten write was corrected. */
   readonly earlierAtMs: number;
 }
 
 /**
- * Makes two writers pause who correct each other: when a change undoes what a key has written, its reconcile writes it again. After a few
- * corrections in a row the key waits for a second, and twice as long each further time, up to an hour. Changes that undo nothing, and changes of
- * other objects, enqueue it at once.
+ * Slows down two writers that overwrite each other's changes. When another client's change undoes what a key has
+ * written, the key's reconcile writes it again. After a few corrections in a row the key waits for a second. Each
+ * further time it waits twice as long, up to an hour. Changes that undo nothing, and changes of other objects, enqueue
+ * the key at once.
  */
 export class Overwrites {
-  /** By key and uid; those that were written last are the last. */
+  /** By key and uid, least recently written first. */
   readonly #written = new Map<string, Written>();
 
   /** A write of the key has changed an object. */
@@ -43,7 +47,7 @@ export class Overwrites {
   }
 
   /**
-   * How long to wait, in milliseconds, before the key is enqueued for a change that another client has made.
+   * How long to wait, in milliseconds, before another client's change enqueues the key.
    *
    * @returns also whether it is the first pause
    */
@@ -52,7 +56,7 @@ export class Overwrites {
     const correctedAtMs = written?.correctedAtMs;
     if (written === undefined || !undoes(delta, written.sent, correctedAtMs !== undefined))
       return { pauseMs: 0, isFirst: false };
-    // Several changes are corrected by one write.
+    // One write corrects several changes.
     if (correctedAtMs !== undefined) return { pauseMs: Math.max(0, correctedAtMs - nowMs), isFirst: false };
     written.times = nowMs - written.earlierAtMs > calmMs ? 1 : written.times + 1;
     const exponent = written.times - promptCorrections - 1;

@@ -18,7 +18,7 @@ export type AnyOwned = Pick<Owned<never, never, KubeObject>, 'kind' | 'write' | 
 /** What {@link OwnedChildren} needs. */
 export interface OwnedChildrenOptions<T extends ReportingObject> {
   readonly kind: Kind<T>;
-  /** The owner, as the last write of the reconcile has left it. */
+  /** The owner after the last write of the reconcile. */
   readonly owner: () => T;
   /** By `versionedResource`. */
   readonly owned: ReadonlyMap<string, AnyOwned>;
@@ -37,8 +37,8 @@ export interface OwnedChildrenOptions<T extends ReportingObject> {
 /** The children of one object, as its reconcile reads and writes them; see {@link Context}. */
 export class OwnedChildren<T extends ReportingObject> {
   readonly #options: OwnedChildrenOptions<T>;
-  /** The request whether the owner is current, while it is in flight. */
-  #asking: Promise<boolean> | undefined;
+  /** The request that asks whether the owner is current, while it is in flight. */
+  #currentRequest: Promise<boolean> | undefined;
 
   constructor(options: OwnedChildrenOptions<T>) {
     this.#options = options;
@@ -48,7 +48,7 @@ export class OwnedChildren<T extends ReportingObject> {
     const { applier, client, store, recordChild } = this.#options;
     const { write = 'apply' } = this.#owned(kind);
     if (write !== 'apply') throw notDeclared(kind, "write: 'apply'");
-    const manifest = await this.#ask(kind, child);
+    const manifest = await this.#prepareManifest(kind, child);
     const applied = await applier.apply(kind, manifest, { client, store: store(kind) });
     recordChild(kind, applied);
     return applied;
@@ -65,14 +65,14 @@ export class OwnedChildren<T extends ReportingObject> {
   ): Promise<Exclude<ApplyResult<C>, { readonly type: 'applied' }>> {
     const { applier, client, store } = this.#options;
     if (this.#owned(kind).write === 'none') throw notDeclared(kind, "write: 'create'");
-    const manifest = await this.#ask(kind, child);
+    const manifest = await this.#prepareManifest(kind, child);
     const validation = fieldValidation === undefined ? {} : { fieldValidation };
     return applier.createOnce(kind, manifest, { client, store: store(kind), ...validation });
   }
 
   async createOnce<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<C> {
     const created = await this.tryCreateOnce(kind, child);
-    // An Event for each first creation would double the writes of a kind whose reason says so already.
+    // Recording each first creation would double the writes of a kind whose reason already reports it.
     if (this.#options.hadChildren()) this.#options.recordChild(kind, created);
     return this.#objectOf(kind, created);
   }
@@ -148,13 +148,14 @@ export class OwnedChildren<T extends ReportingObject> {
     return [...this.#options.owned.values()].filter(({ deletes }) => deletes);
   }
 
-  /** Makes the manifest of a child, and watches its name. */
-  async #ask<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
+  /** Builds the manifest of a child, and registers its name as asked for. */
+  async #prepareManifest<C extends KubeObject>(kind: Kind<C>, child: Child<C>): Promise<Manifest<C>> {
     const { kind: ownerKind, owner, store, asked, hasStatus } = this.#options;
     const manifest = childManifest({ kind: ownerKind, object: owner() }, kind, child);
     const key = keyOf(manifest);
     asked.ask(kind, key);
-    // The garbage collector deletes the children of an object that is gone. While the watch lags behind that, each would be created again.
+    // The garbage collector deletes the children of an object that is gone. While the object's watch lags, each child
+    // would be created again.
     const repeats = store(kind).get(key) === undefined && (asked.wasDeleted(kind, key) || hasStatus());
     if (repeats && !(await this.#isCurrent())) throw new ReconcileEnd(undefined);
     return manifest;
@@ -162,10 +163,10 @@ export class OwnedChildren<T extends ReportingObject> {
 
   /** Children that are created at the same time share one request. */
   #isCurrent(): Promise<boolean> {
-    this.#asking ??= this.#options.isCurrent().finally(() => {
-      this.#asking = undefined;
+    this.#currentRequest ??= this.#options.isCurrent().finally(() => {
+      this.#currentRequest = undefined;
     });
-    return this.#asking;
+    return this.#currentRequest;
   }
 
   #objectOf<C extends KubeObject>(kind: Kind<C>, applied: ApplyResult<C>): C {
@@ -186,8 +187,8 @@ export class OwnedChildren<T extends ReportingObject> {
         .filter(({ metadata }) => !keptUids.has(metadata.uid))
         .map((child) => ({ kind, child })),
     );
-    // By now the spec may ask for them.
     if (surplus.length === 0) return;
+    // Deleting is irreversible, and the current spec may ask for these children.
     if (!(await isCurrent())) throw new ReconcileEnd(undefined);
     for (const { kind, child } of surplus) await this.delete(kind, child);
   }
@@ -209,7 +210,8 @@ export function childManifest<C extends KubeObject>(
   const metadata = { ...place, ...child.metadata, ownerReferences: references };
   if (namespace !== undefined && metadata.namespace !== namespace) {
     throw new RangeError(
-      `${kind.kind} ${metadata.name} would be in ${metadata.namespace ?? 'no namespace'}, and its owner is in ${namespace}: the garbage collector would delete it`,
+      `${kind.kind} ${metadata.name} would be in ${metadata.namespace ?? 'no namespace'}, ` +
+        `and its owner is in ${namespace}: the garbage collector would delete it`,
     );
   }
   // The other members are the manifest's.
@@ -219,7 +221,10 @@ export function childManifest<C extends KubeObject>(
 const notDeclared = ({ kind }: Kind, option: string): TypeError =>
   new TypeError(`${kind} has no \`${option}\` in \`owns\` of the definition: add it, which adds the permission`);
 
-/** An error that only the log reports must not be hidden; a refusal is retried. */
+/**
+ * Prefers an error that only the log reports, because nothing else would show it. Then a refusal, because it is
+ * retried.
+ */
 function mostUrgent(problems: readonly unknown[]): unknown {
   const [first] = problems;
   const isReported = (problem: unknown): boolean => problem instanceof ReconcileEnd || isRefusal(problem);

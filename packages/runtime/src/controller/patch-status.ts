@@ -6,8 +6,8 @@ import { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
 import { isCurrent } from './is-current.ts';
 
 /**
- * Patches the status of an object to the desired one with one request, or none if nothing differs. Members that `desired` does
- * not name stay as they are; see {@link statusPatch}.
+ * Patches the status of an object to the desired one with one request, or none if nothing differs. Members that
+ * `desired` does not name stay as they are; see {@link statusPatch}.
  *
  * @param object the stored object that the status was computed from.
  * @returns the object with the new status; undefined if nothing was sent.
@@ -46,10 +46,11 @@ export async function patchStatusIfPresent<S extends object, T extends KubeObjec
     return await patchStatus(client, kind, object, desired);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // The object was deleted, or its spec was changed, meanwhile: the next event enqueues the key.
+    // The object was deleted, or its spec was changed, in the meantime. The next event enqueues the key.
     if (!(await isCurrent(client, kind, object))) return undefined;
     throw new Error(
-      `the ${kind.kind} exists, but its CustomResourceDefinition has no status subresource: apply the CustomResourceDefinitions of this version`,
+      `the ${kind.kind} exists, but its CustomResourceDefinition has no status subresource: ` +
+        'apply the CustomResourceDefinitions of this version',
       {
         cause: error,
       },

@@ -22,7 +22,8 @@ export const allow = (verbs: readonly string[], { group, plural }: Kind, subreso
 export const leasePermissions: readonly PolicyRule[] = [allow(['get', 'list', 'watch', 'create', 'update'], Lease)];
 
 /**
- * Merges rules: one rule for each resource, in the order in which they are first named, with the verbs of all of its rules.
+ * Merges rules: returns one rule per resource, in the order in which the resources first appear, with the verbs of all
+ * its rules.
  */
 export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
   const verbs = new Map<string, { readonly rule: PolicyRule; readonly verbs: Set<string> }>();
@@ -46,8 +47,8 @@ export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
 }
 
 /**
- * The RBAC rules that these controllers need, in every namespace that they watch, and for Events: no more than what their definitions say
- * that they do.
+ * The RBAC rules that these controllers need for their objects and for Events, in every namespace that they watch. They
+ * contain nothing that the definitions do not need.
  *
  * Leader election needs {@link leasePermissions} too, in the namespace of the Lease.
  *

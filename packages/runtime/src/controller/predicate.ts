@@ -5,7 +5,10 @@ import { isReadable } from '../kind/unreadable-object.ts';
 /** Decides whether a delta matters to a controller. Must be synchronous and pure, and must not throw. */
 export type Predicate<T extends KubeObject> = (delta: Delta<T>) => boolean;
 
-/** Whether the delta passes the predicate. One of an object that cannot be read whole does: the predicate could not compare it. */
+/**
+ * Whether the delta passes the predicate. A delta of an object with unreadable members passes, because the predicate
+ * could not compare it.
+ */
 export const passes = <T extends KubeObject>(predicate: Predicate<T> | undefined, delta: Delta<T>): boolean =>
   predicate === undefined || !isReadableDelta(delta) || predicate(delta);
 

@@ -4,7 +4,7 @@ import type { KubeObject } from '../kind/object.ts';
 import type { ReportingObject } from './outcome.ts';
 import type { Predicate } from './predicate.ts';
 
-// Published as `predicates`. An object that was deleted and created again is two deltas.
+// Published as `predicates`. Deleting and recreating an object yields two deltas.
 
 /**
  * True if `metadata.generation` changed. The API server raises it when the spec changes, and when an object that has
@@ -17,8 +17,9 @@ export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.object.metadata.generation !== delta.previous.metadata.generation;
 
 /**
- * True if anything changed except the messages of the conditions. For a controller that is to leave the messages of another writer of the
- * same conditions alone. You do not need it to avoid a loop: what the key's own reconcile writes does not enqueue it.
+ * True if anything changed except the messages of the conditions. Use it if another writer of the same conditions
+ * changes only their messages. It is not needed to avoid a loop: what the key's own reconcile writes does not enqueue
+ * the key.
  */
 export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
   delta.type !== 'modified' || !isDeepStrictEqual(withoutMessages(delta.previous), withoutMessages(delta.object));
@@ -35,8 +36,8 @@ export const deletion: Predicate<KubeObject> = (delta) =>
   (delta.object.metadata.deletionTimestamp !== undefined &&
     (delta.type === 'added' || delta.previous.metadata.deletionTimestamp === undefined));
 
-// The first signature of `or` takes the object's type from where the result is used: a function without a type beside
-// `generationChanged` would otherwise get a KubeObject. The second takes it from the predicates.
+// The first signature of `or` infers the object's type from the context: otherwise an untyped function beside
+// `generationChanged` would get a KubeObject. The second infers it from the predicates.
 
 /**
  * True if any predicate returns true.

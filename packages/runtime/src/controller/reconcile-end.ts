@@ -5,8 +5,8 @@ import type { Result } from './result.ts';
 /**
  * How a reconcile of {@link defineController} ends:
  * - an outcome, which is reported;
- * - `requeueAfterMs` alone: the key runs again after this delay, and the status stays as it is;
- * - nothing: there is nothing to say, and an event will enqueue the key.
+ * - `requeueAfterMs` alone: the key is requeued after this delay, and the status stays unchanged;
+ * - nothing: there is nothing to report, and an event will enqueue the key.
  */
 export type Ending<R extends string = string, T extends ReportingObject = ReportingObject> =
   | Outcome<R, T>
@@ -15,7 +15,10 @@ export type Ending<R extends string = string, T extends ReportingObject = Report
   // biome-ignore lint/suspicious/noConfusingVoidType: what an async function without a return statement returns
   | void;
 
-/** Thrown by `apply` and `createOnce` to end the reconcile with an outcome; without one, because the object is not current. */
+/**
+ * Thrown by `apply` and `createOnce` to end the reconcile with an outcome, or without one because the object is not
+ * current.
+ */
 export class ReconcileEnd extends Error {
   override readonly name = 'ReconcileEnd';
   readonly outcome: Outcome<string, ReportingObject> | undefined;
@@ -26,32 +29,33 @@ export class ReconcileEnd extends Error {
   }
 }
 
-/** The code of a reconcile has caught the error with which `apply` or `createOnce` has ended it. */
+/** The code of a reconcile caught the {@link ReconcileEnd} that `apply` or `createOnce` threw. */
 export class EndIgnoredError extends Error {
   override readonly name = 'EndIgnoredError';
 
   constructor(end: ReconcileEnd) {
     super(
-      `the reconcile caught the error that ends it (${end.message}): rethrow what apply, applyAll and createOnce throw, or call tryApply and tryCreateOnce`,
+      `the reconcile caught the error that ends it (${end.message}): ` +
+        'rethrow what apply, applyAll and createOnce throw, or call tryApply and tryCreateOnce',
       { cause: end },
     );
   }
 }
 
-/** A call that the code of a reconcile has made, and its result. */
+/** A call that a reconcile has made through its context, and the call's result. */
 interface MadeCall {
   result: Promise<unknown> | undefined;
 }
 
-/** The calls that the code of one reconcile has made through its context. */
+/** The calls that one reconcile makes through its context. */
 export class ReconcileCalls {
-  /** What the code has reported itself, for the queue. */
+  /** The result of the last `report`, for the queue. */
   reported: Result | undefined;
   readonly #inFlight = new Set<MadeCall>();
   #end: ReconcileEnd | undefined;
   #isOver = false;
 
-  /** Makes a call. Rejects once the reconcile has ended: the code has not awaited what it began. */
+  /** Makes a call. Rejects once the reconcile has ended, because its code has not awaited the call. */
   make<A>(call: () => Promise<A>): Promise<A> {
     const made: MadeCall = { result: undefined };
     this.#inFlight.add(made);
@@ -67,7 +71,7 @@ export class ReconcileCalls {
     } catch (error) {
       if (error instanceof ReconcileEnd) {
         this.#end ??= error;
-        // `run` throws if nobody awaits it.
+        // Avoids an unhandled rejection. `run` throws the error if the code does not await the call.
         made.result?.catch(() => {});
       }
       throw error;
@@ -77,10 +81,11 @@ export class ReconcileCalls {
   }
 
   /**
-   * Runs the code of a reconcile. If a call ends it, or it fails, the calls that it has made beside that one finish first.
+   * Runs the code of a reconcile. If the code fails, or a call ends it, `run` waits for the calls that are still in
+   * flight.
    *
-   * @throws what the code throws; the error of a call that it has not awaited; EndIgnoredError if it returns although a call has ended the
-   *   reconcile.
+   * @throws what the code throws; the error of a call that the code did not await; EndIgnoredError if the code returns
+   *   although a call has ended the reconcile.
    */
   async run<A>(code: () => Promise<A>): Promise<A | ReconcileEnd['outcome']> {
     try {
@@ -89,7 +94,7 @@ export class ReconcileCalls {
       if (failure !== undefined && !(failure.reason instanceof ReconcileEnd)) throw failure.reason;
       if (this.#end === undefined) return ending;
     } catch (error) {
-      // With Promise.all the first error arrives here while the other calls still run, and what follows them.
+      // With Promise.all the first error arrives here while the other calls, and the code after them, still run.
       await nextTurn();
       await this.#finish();
       if (error instanceof ReconcileEnd) return error.outcome;

@@ -13,36 +13,38 @@ export interface ReconcileRequestsOptions {
   readonly controller: object;
   /** The informer of this version of a kind, if there is one. */
   readonly informerOf: (kind: Kind) => AnyInformer | undefined;
-  /** Called when a write has changed nothing but the fields that it has sent. */
+  /** Called when a write changed nothing but the fields that it sent. */
   readonly wrote: (delta: Modified, body: object) => void;
-  /** Enqueues the key, because a change that was not its own may have enqueued nobody. */
+  /** Enqueues the key, because another client's change may have enqueued no key. */
   readonly enqueue: () => void;
   readonly signal: AbortSignal;
   readonly trace: ClientTrace | undefined;
 }
 
 /**
- * The requests of one reconcile. The informers' stores show the object of each response before the reconcile goes on.
+ * The requests of one reconcile. The informers' stores show the object of each response before the reconcile continues.
  *
  * **Guarantees**
- * - After a write or a `get` the store shows its object or a newer one. What a response shows to be gone is gone.
- * - Every handler gets what a response changes in the store. Only the key of this reconcile is skipped, and only for an object that it has
- *   created, or a change of nothing but the fields that it has sent. So a change of another client is followed by a reconcile that sees
- *   it, also if it first becomes visible inside a response.
- * - After a Conflict, an AlreadyExists, a uid that another object has, or an update without a response, the object is read: the cache may
- *   be stale, or its watch may have died silently. Not after a Conflict of an apply without a uid: the
- *   Applier itself reads then, unless the store has the object by now.
- * - The key is reconciled again if another client's change may have enqueued nobody, for example because a list has hidden it.
+ * - After a write or a `get`, the store shows the object of the response or a newer version. An object that a response
+ *   shows to be gone is gone from the store.
+ * - Every handler receives what a response changes in the store, with one exception. The key of this reconcile is
+ *   skipped for an object that the reconcile has created, and for a change of nothing but the fields that it has sent.
+ *   So every change of another client is followed by a reconcile that sees it, even if a response shows it first.
+ * - The object is read after a Conflict, an AlreadyExists, a uid that another object has, or an update without a
+ *   response: the cache may be stale, or its watch may have died silently. An apply without a uid is an exception:
+ *   after its Conflict the Applier itself reads the object, unless the store has it by now.
+ * - The key is reconciled again if another client's change may have enqueued no key, for example because a list has
+ *   hidden it.
  *
  * **Assumptions**
- * - `metadata.generation` changes with the spec, if the kind has it and a `transform` drops the spec.
+ * - If a kind has `metadata.generation` and a `transform` drops the spec, the generation changes with the spec.
  *
  * **Caveats**
- * - The event of a write may overtake its response. Its key is skipped all the same, while the request is in flight. If a list shows the
- *   write first, or the request fails, the key is reconciled once more. So it is after an apply that has created an object, unless the
- *   Applier has sent it: the response does not say who has created the object.
- * - Not shown: dry runs, the scale subresource, lists, metadata alone, objects of which the informer caches another version, and the
- *   deletion of an object that the store did not hold.
+ * - The event of a write may arrive before its response. The key is skipped anyway while the request is in flight. If a
+ *   list shows the write first, or the request fails, the key is reconciled once more. The same is true for an apply
+ *   outside the Applier that creates an object: the response does not say which client created it.
+ * - The store does not show dry runs, the scale subresource, lists, metadata alone, objects whose informer caches
+ *   another version, and the deletion of an object that it did not hold.
  */
 export class ReconcileRequests {
   readonly client: Client;
@@ -58,8 +60,8 @@ export class ReconcileRequests {
   }
 
   /**
-   * The reconcile has ended. Calls `callback` once no request is in flight, which is now at the earliest. From then on the client sends
-   * nothing: a key is never handed out while a request of its last reconcile is in flight.
+   * The reconcile has ended. Calls `callback` once no request is in flight, possibly at once. From now on the client
+   * sends nothing. So a key is never dequeued while a request of its last reconcile is in flight.
    */
   end(callback: () => void): void {
     this.#whenSettled = callback;
@@ -75,18 +77,20 @@ export class ReconcileRequests {
   async #request<R>(request: ClientRequest, send: () => Promise<R>): Promise<R> {
     if (request.verb === 'deletecollection') {
       throw new TypeError(
-        `deleteCollection of ${request.kind.kind} in a reconcile: the cache could not show what it deletes. Delete each object of the store`,
+        `deleteCollection of ${request.kind.kind} in a reconcile: the cache could not show what it deletes. ` +
+          'Delete each object of the store',
       );
     }
     if (this.#hasEnded) {
       throw new Error(
-        `${request.verb} of ${request.kind.kind} after the reconcile of ${this.#options.key} has ended: await each request`,
+        `${request.verb} of ${request.kind.kind} after the reconcile of ${this.#options.key} has ended: ` +
+          'await each request',
       );
     }
     const { key, isDryRun, isMetadataOnly, subresource } = request;
     const isShown = !isDryRun && !isMetadataOnly && subresource !== 'scale';
     const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
-    /** The versions for which the key was skipped before the response. */
+    /** The versions for which the key was skipped before the response arrived. */
     const skipped: string[] = [];
     const tracked = key && informer?.trackRequest(key, this.#writerOf(request, skipped));
     this.#inFlight += 1;
@@ -95,7 +99,7 @@ export class ReconcileRequests {
       const response = await send();
       traced?.answered(undefined);
       tracked?.end();
-      // The event was of another client, which did the same just before.
+      // The event was caused by another client, which made the same change just before.
       if (skipped.some((version) => version !== versionOf(response))) this.#options.enqueue();
       if (tracked !== undefined) this.#responded(tracked, request, response);
       return response;
@@ -107,7 +111,7 @@ export class ReconcileRequests {
       if (uid !== undefined) tracked?.hide(uid);
       if (key !== undefined && tracked !== undefined && showsStaleCache(request, error)) {
         await this.client.get(request.kind, key).catch((readError: unknown) => {
-          // It exists no more. If a list has hidden that, no event follows.
+          // The object no longer exists. If a list has hidden its deletion, no event follows.
           if (request.verb === 'create' && isNotFound(readError)) this.#options.enqueue();
         });
       }
@@ -144,29 +148,31 @@ export class ReconcileRequests {
 const versionOf = (response: unknown): string | undefined =>
   (response as KubeObject | undefined)?.metadata?.resourceVersion;
 
-/** The uid of an object that the error shows to be gone: no object, or another one, has the name. */
+/** The uid of an object that the error shows to be gone: the name belongs to no object, or to another one. */
 function uidOfGone(
   { verb, key, uid, subresource, resourceVersion, isDryRun }: ClientRequest,
   error: unknown,
   heldUid: string | undefined,
 ): string | undefined {
   if (isDryRun || verb === 'create') return undefined;
-  // The message is the only mark: a Conflict may have other causes (k8s.io/apiserver/pkg/storage, Preconditions.Check).
+  // A Conflict may have other causes, and only the message distinguishes this one (k8s.io/apiserver/pkg/storage,
+  // Preconditions.Check).
   if (verb === 'delete' && isConflict(error))
     return resourceVersion === undefined && error.status.message?.includes('UID in precondition') ? uid : undefined;
-  // A kind that is not served has no object. A kind without the subresource has one, and a get may ask for an old version.
+  // NotFound means that there is no object, with two exceptions: the kind may lack the subresource, and a get may ask
+  // for an old version.
   const isAboutObject = subresource === undefined && (verb !== 'get' || resourceVersion === undefined);
   return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name ? heldUid : undefined;
 }
 
 /**
- * Whether the response is of an object that the request has deleted. For some kinds it is the object's last version. A write that removes
- * the last finalizer of an object that is being deleted has it as it was written, with the resourceVersion of the request
- * (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+ * Whether the response shows an object that the request has deleted. For some kinds it is the object's last version. A
+ * write that removes the last finalizer of a terminating object returns the object as written, with the resourceVersion
+ * of the request (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
  */
 function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
-  // Its `spec.finalizers` keep it, and it ends with an update of these.
+  // A Namespace stays until its `spec.finalizers` are empty, and is deleted by an update of these.
   if (kind.kind === 'Namespace' && kind.group === '') return false;
   if (deletionTimestamp === undefined) return verb === 'delete';
   if (verb === 'get' || subresource !== undefined) return false;
@@ -174,15 +180,15 @@ function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeOb
 }
 
 /**
- * Whether the error says that the cache may be stale. A caller that also reads the object, such as `finalizer`, reads it a second time:
- * such errors are rare.
+ * Whether the error means that the cache may be stale. A caller that reads the object itself, such as `finalizer`, then
+ * reads it a second time. Such errors are rare.
  */
 function showsStaleCache({ verb, uid, isDryRun }: ClientRequest, error: unknown): boolean {
   if (isDryRun) return false;
   if (verb === 'create') return isAlreadyExists(error);
   const isUpdate = verb === 'patch' || verb === 'update' || verb === 'apply';
-  // The API server may have committed it. The next reconcile must not compare with the object as it was before.
+  // The API server may have committed the update. The next reconcile must not compare with the object before it.
   if (error instanceof NoResponseError) return isUpdate && error.wasSent;
-  // A delete needs no permission to read.
+  // A delete is not followed by a read, because a controller that deletes may lack the permission to read.
   return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
 }

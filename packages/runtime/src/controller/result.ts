@@ -9,11 +9,11 @@ export type Result =
 /** Do nothing until something changes. */
 export const done: Result = { type: 'done' };
 
-/** About 300 years. A later time is no date. */
+/** About 300 years. Dates cannot represent much later times. */
 const maxDelayMs = 1e13;
 
 /**
- * Reconcile again after a delay even if nothing changes, for state that no watch covers.
+ * Requeue after a delay even if nothing changes, for state that no watch covers.
  *
  * @throws RangeError for a delay that is negative or not a number, which would cause a hot loop, or above 300 years.
  */
@@ -26,8 +26,8 @@ export function requeueAfter(delayMs: number): Result {
 }
 
 /**
- * Retry with the backoff of the queue, as if `error` had been thrown, but log it only at `debug`: for a failure that the
- * object's status reports.
+ * Retry with the backoff of the queue, as if `error` had been thrown, but log it only at `debug`: for a failure that
+ * the object's status reports.
  */
 export const retry = (error: unknown): Result => ({ type: 'retry', error });
 
@@ -36,8 +36,8 @@ export const isTerminal = (error: unknown): boolean =>
   error instanceof TerminalError || error instanceof UnreadableObjectError;
 
 /**
- * An error that a retry cannot fix. It is counted and logged, and its message is shown in the status, so it must not hold a Secret. The key is
- * reconciled again only when something changes.
+ * An error that a retry cannot fix. It is counted and logged. The status shows its message, so the message must not
+ * contain a Secret. The key is reconciled again only when something changes.
  */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';

@@ -5,18 +5,18 @@ import { mustNotExist } from '../client/client.ts';
 import type { KubeObject } from '../kind/object.ts';
 
 /**
- * Whether a delta shows nothing that its writer does not know. The response to a write, or an event while the write is in flight, has
- * caused the delta.
+ * Whether a delta shows nothing that its writer does not already know. The delta was caused by the response to a write,
+ * or by an event while the write is in flight.
  *
- * True for an object that the write has created. True for a change of nothing but the fields that the write has sent, to the values that
- * it has sent. If in doubt, false.
+ * True for an object that the write created, and for a change of nothing but the fields that the write sent, to the
+ * values that it sent. If in doubt, false.
  *
- * If true, the writer's key is skipped; if false, it is reconciled once more. Another client that has made the same change is no danger:
- * the write then fails, or changes nothing.
+ * If true, the writer's key is skipped. If false, the key is reconciled once more. Another client that made the same
+ * change is no danger: the write then fails, or changes nothing.
  */
 export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): boolean {
   const { verb, subresource, body } = request;
-  // The response to another apply does not say whether it has created the object, or another client has.
+  // The response to an apply without a precondition does not say which client created the object.
   if (delta.type === 'added') return verb === 'create' || (verb === 'apply' && versionIn(body) === mustNotExist);
   if (delta.type === 'deleted' || body === undefined) return false;
   try {
@@ -39,14 +39,14 @@ export function isOnlySent(request: ClientRequest, delta: Delta<KubeObject>): bo
       )
     );
   } catch {
-    // An object that cannot be read is one that another client has made so.
+    // Another client has made the object unreadable.
     return false;
   }
 }
 
 const versionIn = (body: unknown): unknown => membersOf(membersOf(body).metadata).resourceVersion;
 
-/** Of what a write has sent, what it has changed. */
+/** The fields that a write changed, among those that it sent. */
 export const changedBy = ({ object, previous }: Modified, body: object): object =>
   differing(asFields(body), object, previous);
 
@@ -64,9 +64,9 @@ function differing(sent: Members, value: unknown, previous: unknown): Members {
 }
 
 /**
- * Whether a change undoes what was sent: a field gets another value, or an item leaves a list.
+ * Whether a change undoes what was sent: a field gets another value, or an item is removed from a list.
  *
- * @param isUndoneAlready an earlier change has undone it: items may have left their list before
+ * @param isUndoneAlready whether an earlier change has undone it, so that items may be missing already
  */
 export function undoes({ object, previous }: Modified, sent: object, isUndoneAlready: boolean): boolean {
   try {
@@ -92,13 +92,13 @@ function isUndone(value: unknown, previous: unknown, sent: unknown, isUndoneAlre
     );
   }
   if (isDeepStrictEqual(value, previous)) return false;
-  // Other items may be another writer's.
+  // Other items may belong to another writer.
   if (isShortList(sent) && isShortList(previous) && isShortList(value))
     return sent.some((item) => (isUndoneAlready || includes(previous, item)) && !includes(value, item));
   return !isDeepStrictEqual(value, sent ?? undefined);
 }
 
-/** Items are compared each with each. */
+/** Longer lists are not compared, because each item is compared with each. */
 const maxItems = 100;
 
 const isShortList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= maxItems;
@@ -116,7 +116,9 @@ function areExplained(after: Members, before: Members, sent: Members, isApply: b
   return names.every((name) => isExplained(own(after, name), own(before, name), own(sent, name), isApply));
 }
 
-/** Whether a value is as it was before, or as it was sent. `undefined`: it was not sent. A null removes a member. */
+/**
+ * Whether a value is as it was before, or as it was sent. `undefined`: it was not sent. Sending null removes a member.
+ */
 function isExplained(value: unknown, previous: unknown, sent: unknown, isApply: boolean): boolean {
   if (value === previous || isDeepStrictEqual(value, previous)) return true;
   if (sent === undefined) return false;
@@ -129,8 +131,9 @@ const isSent = (value: unknown, sent: unknown): boolean =>
   isDeepStrictEqual(value, sent) || isDeepStrictEqual(value, asJson(sent));
 
 /**
- * Whether an apply has merged its items into a list of conditions, containers and the like, and none has left it. Who has removed one is
- * not known: another client may have, also if the list now is what was sent. Undefined for other lists, which an apply usually replaces.
+ * Whether an apply has merged its items into a list of named items (conditions, containers), and no item was removed.
+ * If an item was removed, another client may have removed it, even if the list is now as it was sent. Undefined for
+ * other lists, which an apply usually replaces.
  */
 function isMerged(value: unknown, previous: unknown, sent: unknown): boolean | undefined {
   const [after, before, items] = [byName(value), byName(previous), byName(sent)];
@@ -139,19 +142,19 @@ function isMerged(value: unknown, previous: unknown, sent: unknown): boolean | u
   return isDeepStrictEqual(kept, Object.keys(before)) && areExplained(after, before, items, true);
 }
 
-/** The items of a list, in their order, if each has a type or a name of its own. */
+/** The items of a list, in order, by their type or name. Undefined if these are missing or not unique. */
 function byName(list: unknown): Members | undefined {
   if (!Array.isArray(list)) return undefined;
   const items = list.map((item) => {
     const { type, name } = membersOf(item);
-    // A number alone would become the first member.
+    // The prefix keeps the order: JavaScript moves members with numeric names to the front.
     return [`name ${type ?? name}`, item] as const;
   });
   const members = Object.fromEntries(items);
   return 'name undefined' in members || Object.keys(members).length < items.length ? undefined : members;
 }
 
-/** What the server gets: a date is a string, and a member that is undefined is absent. */
+/** What the server receives: a date becomes a string, and an undefined member is absent. */
 const asJson = (sent: unknown): unknown =>
   typeof sent === 'object' && sent !== null ? JSON.parse(JSON.stringify(sent)) : sent;
 
@@ -165,7 +168,10 @@ const membersOf = (value: unknown): Members => (isMembers(value) ? value : {});
 
 const own = (members: Members, name: string): unknown => (Object.hasOwn(members, name) ? members[name] : undefined);
 
-/** The fields that a JSON patch sets, as a merge patch. The item of a list is not found under its index, so it counts as not sent. */
+/**
+ * The fields that a JSON patch sets, as a merge patch. A list item does not match by its index, so it counts as not
+ * sent.
+ */
 function fieldsOf(operations: readonly JsonPatchOperation[]): Members {
   const fields: Record<string, unknown> = {};
   for (const operation of operations) {

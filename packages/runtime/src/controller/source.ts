@@ -7,14 +7,16 @@ import type { Enqueue } from './watch.ts';
 /**
  * A source of keys other than a watch: a message queue, a stream, a clock.
  *
- * The function is called when the caches have synced. The signal is aborted when the controller stops, and when this call
- * has failed: release all resources then.
+ * The function is called when the caches have synced. The signal is aborted when the controller stops, and when this
+ * call has failed. Release all resources then.
  *
- * - Either it calls `enqueue`, also after it has returned.
- * - Or it returns an async iterable of keys, such as a generator. When the controller stops, `return()` is called on it.
+ * - Either the function calls `enqueue`, possibly after it has returned.
+ * - Or it returns an async iterable of keys, such as a generator. When the controller stops, `return()` is called on
+ *   the iterable.
  *
- * If the function or its iterable throws or rejects, this is logged, and the function is called again after a pause. The pause is 0.8 s and
- * doubles up to 30 s, with ±50 % jitter; it is 0.8 s again after the function has run for a minute. A source that ends is not called again.
+ * If the function or its iterable throws or rejects, the error is logged, and the function is called again after a
+ * pause. The pause is 0.8 s and doubles up to 30 s, with ±50 % jitter. It is 0.8 s again after the function has run for
+ * a minute. A source that ends is not called again.
  *
  * @example
  * sources: [(enqueue, signal) => {

@@ -6,8 +6,9 @@ import { belongsToPredecessor } from './children.ts';
 import type { Outcome } from './outcome.ts';
 
 /**
- * The outcome of a child whose name an object has that the owner does not control, as `apply` reports it. Under `Replacing` the garbage
- * collector will delete that object: it belongs to a deleted owner of the same name.
+ * The outcome for a child whose name is taken by an object that the owner does not control, as `apply` reports it.
+ * Under `Replacing` the garbage collector will delete that object, because it belongs to a deleted owner of the same
+ * name.
  *
  * @param options.problem the statement that the object exists and belongs to somebody else.
  * @param options.advice what a person should do about it.
@@ -21,7 +22,9 @@ export function nameTakenOutcome(
   const { name } = holder.metadata;
   const ownerKind = owner.kind.kind;
   if (belongsToPredecessor(holder, owner.kind, owner.object)) {
-    const message = `${kind} ${name} belongs to an earlier ${ownerKind} of this name: a new one is created when the garbage collector has deleted it`;
+    const message =
+      `${kind} ${name} belongs to an earlier ${ownerKind} of this name: ` +
+      'a new one is created when the garbage collector has deleted it';
     return { reason: 'Replacing', message };
   }
   const {
@@ -40,7 +43,10 @@ export const replacingOutcome = (
   message: `${kind} ${metadata.name} is being deleted: a new one is created when it is gone`,
 });
 
-/** The outcome of a refusal by the API server. Its message quotes the server, and names the request, whose path names the object. */
+/**
+ * The outcome of a refusal by the API server. Its message quotes the server and names the request. The request's path
+ * names the object.
+ */
 export function refusedOutcome(refusal: ApiError): Pick<Outcome<'Refused'>, 'reason' | 'message'> {
   const { request, serverMessage } = refusal;
   const refuses = isInexactInteger(refusal) ? 'the operator does not send' : 'the API server refuses';

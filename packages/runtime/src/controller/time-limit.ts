@@ -12,13 +12,18 @@ export interface ReconcileTimer {
 /**
  * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `parent`.
  *
- * AbortSignal.any would be shorter, but Node keeps its signal as long as `parent` if a reconcile leaves a listener on it.
+ * AbortSignal.any would be shorter. But if a reconcile leaves a listener on its signal, Node keeps that signal as long
+ * as `parent`.
  */
 export class TimeLimit {
   readonly #timeoutMs: number;
-  /** When each reconcile started, by `performance.now`. A Map iterates in insertion order, so the first is the oldest. */
+  /**
+   * When each reconcile started, by `performance.now`. A Map iterates in insertion order, so the first is the oldest.
+   */
   readonly #running = new Map<RunningReconcile, number>();
-  /** One for all, because nearly every reconcile ends in time: it fires when the oldest would have exceeded the limit. */
+  /**
+   * One timer for all reconciles, because nearly all end in time. It fires when the oldest one would exceed the limit.
+   */
   #timer: NodeJS.Timeout | undefined;
 
   constructor(timeoutMs: number, parent: AbortSignal) {

@@ -15,23 +15,23 @@ export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: Inf
 export interface EnqueueOptions {
   readonly priority?: Priority;
   /**
-   * The change that alone caused this add, unless a list has found it. If it undoes what the key has written, the key may have to wait. The
-   * metric of an event's latency counts from now.
+   * The change that alone caused this add, unless a list found it. If the change undoes what the key has written, the
+   * key may have to wait. The metric of the event's latency counts from now.
    */
   readonly event?: Delta<KubeObject>;
-  /** The change is nothing but what this key has sent: it is not enqueued. */
+  /** Set if the change contains only what a key sent: that key is not enqueued. */
   readonly writer?: Writer | undefined;
 }
 
-/** Adds a key to the controller's queue. The cause is for the operator's observer. */
+/** Adds a key to the controller's queue. The operator's observer receives the cause. */
 export type Enqueue = (key: ObjectKey, options?: EnqueueOptions, cause?: Cause) => void;
 
 /** A kind that a controller watches in addition to its own, and the mapping from its changes to keys. */
 export interface Watch {
   /**
-   * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
+   * Adds a handler that calls `enqueue`. The handler is called immediately for objects that the informer already holds.
    *
-   * @param tracksCauses whether to pass causes: the operator has an observer.
+   * @param tracksCauses whether to pass causes: true if the operator has an observer.
    * @returns a function that removes the handler.
    */
   attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): () => void;
@@ -48,9 +48,9 @@ export interface WatchFilter<T extends KubeObject> {
 /**
  * Watches another kind.
  *
- * @param keysOf maps an object to the keys to reconcile. After a change it is called with the object as it is now, and as it was before,
- *   so that the keys to which the object no longer maps are enqueued too. Called in order, after the store has applied the change.
- *   Synchronous; must not throw or write.
+ * @param keysOf maps an object to the keys to reconcile. After a change it is called with the new and the previous
+ *   object, so that the keys to which the object no longer maps are enqueued too. It is called in order, after the
+ *   store has applied the change. It must be synchronous and must not throw or write.
  */
 export function watches<T extends KubeObject>(
   kind: Kind<T>,
@@ -68,11 +68,11 @@ export function keysBeforeAndAfter<T extends KubeObject>(
   if (delta.type !== 'modified') return after;
   const before = keysIfReadable(delta.previous, keysOf);
   const isSame = before.length === after.length && before.every((key, n) => isSameKey(key, after[n]));
-  // The queue holds a key once, so one that is in both does no harm.
+  // The queue holds a key once, so a duplicate does no harm.
   return isSame ? after : [...before, ...after];
 }
 
-/** No keys if `keysOf` needs a member that cannot be read. The informer has logged the object. */
+/** Returns no keys if `keysOf` needs an unreadable member. The informer has logged the object. */
 function keysIfReadable<T extends KubeObject>(
   object: T,
   keysOf: (object: T) => Iterable<ObjectKey>,
@@ -103,7 +103,7 @@ export function watchDeltas<T extends KubeObject>(
         const enqueueOptions = enqueueOptionsOf(delta, origin, writer);
         let cause: Cause | undefined;
         for (const key of keysOf(delta)) {
-          // Not before: most Pods of a cluster map to no key.
+          // Compute the cause only for an enqueued key: most Pods of a cluster map to no key.
           cause ??= causes?.of(delta, origin);
           enqueue(key, enqueueOptions, cause);
         }
@@ -113,9 +113,10 @@ export function watchDeltas<T extends KubeObject>(
 }
 
 /**
- * Watches the children that objects of `owner` control, directly: the pods of a Deployment belong to its ReplicaSet. A child whose controller
- * changes enqueues both owners. The version in the owner reference is ignored: it is the version in which the owner was served when the
- * child was created. An object of somebody else that has the name of a child enqueues nobody.
+ * Watches the children that objects of `owner` control directly. The pods of a Deployment are not among them, because
+ * they belong to its ReplicaSet. A child whose controller changes enqueues both owners. The version in the owner
+ * reference is ignored: it is the version in which the owner was served when the child was created. Another owner's
+ * object that has the name of a child enqueues no key.
  *
  * @example watches: [owns(Greeting, ConfigMap)]
  */
@@ -123,7 +124,7 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
   return watches(child, (object) => ownerKeys(owner, object), filter);
 }
 
-/** The key of the object of kind `owner` that controls a child; empty if none does. */
+/** The key of the object of kind `owner` that controls a child. Empty if no such object controls it. */
 export function ownerKeys(owner: Kind, child: KubeObject): readonly ObjectKey[] {
   const reference = controllerOf(child);
   if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return [];
@@ -135,7 +136,7 @@ export function ownerKeys(owner: Kind, child: KubeObject): readonly ObjectKey[] 
 
 const foundByList = { priority: 'low' } as const;
 
-/** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
+/** Changes found by a list have low priority: they may be old, whereas a watch delivers live changes. */
 export const enqueueOptionsOf = (
   delta: Delta<KubeObject>,
   origin: DeltaOrigin,

@@ -24,7 +24,10 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
   return conditionsIn(conditions).find((condition) => condition.type === type);
 }
 
-/** The conditions of a stored status. One that was stored under another CustomResourceDefinition may have anything in their place. */
+/**
+ * The conditions of a stored status. An object stored under another CustomResourceDefinition may have any value in
+ * their place.
+ */
 export const conditionsIn = (stored: unknown): readonly Condition[] =>
   Array.isArray(stored) ? stored.filter((each): each is Condition => isObject(each)) : [];
 
@@ -35,7 +38,7 @@ export const maxMessageLength = 32_768;
 export const maxTypeLength = 316;
 export const maxReasonLength = 1024;
 
-/** The most conditions of an object. */
+/** The maximum number of conditions of an object. */
 export const maxConditions = 100;
 
 /** An RFC 3339 time. The format allows any number of decimals. */
@@ -43,9 +46,12 @@ export const maxTimeLength = 64;
 
 /**
  * Returns a copy of the conditions with one condition set. Conditions of other types keep their content and their
- * position. `lastTransitionTime` changes only with `status`, so setting an equal condition returns an equal list. A message
- * longer than the API's limit is truncated. Others that exceed a bound, and the last of more than {@link maxConditions}, are dropped: they
- * were stored under an older CustomResourceDefinition, and the API server would refuse the list. So is one whose generation JSON.parse rounds.
+ * position. `lastTransitionTime` changes only with `status`, so setting an equal condition returns an equal list. A
+ * message longer than the API's limit is truncated.
+ *
+ * Some conditions are dropped, because they were stored under an older CustomResourceDefinition and the API server
+ * would refuse the list. These are conditions that exceed a bound, conditions beyond {@link maxConditions}, and
+ * conditions whose generation JSON.parse rounds.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -77,7 +83,10 @@ const isWithinBounds = ({ type, reason, message, lastTransitionTime, observedGen
 /** A stored condition may lack a member. */
 const isAtMost = (maxLength: number, text: string | undefined): boolean => (text?.length ?? 0) <= maxLength;
 
-/** Does not cut a surrogate pair in half, because the API server would store another character for it. */
+/**
+ * Truncates a message, but not in the middle of a surrogate pair, because the API server would store another character
+ * for it.
+ */
 function truncate(message: string): string {
   return message.length <= maxMessageLength
     ? message

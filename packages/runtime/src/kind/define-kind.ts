@@ -18,7 +18,10 @@ export interface StandardStatus {
   readonly conditions?: readonly Condition[];
 }
 
-/** An object of a kind declared with {@link defineKind}. `Sent` is the spec that a client may send: fields with a default are optional. */
+/**
+ * An object of a kind declared with {@link defineKind}. `Sent` is the spec that a client may send: fields with a
+ * default are optional.
+ */
 export interface CustomObject<Spec, Status, Sent = Spec> extends KubeObject {
   readonly metadata: ObjectMeta & { readonly generation: number };
   readonly spec: ReadonlyDeep<Spec>;
@@ -87,13 +90,16 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly description: string;
   readonly spec: TObject<S>;
   /**
-   * The kind's own status fields; `observedGeneration` and `conditions` are added. All are optional, also without `Type.Optional`:
-   * not every outcome sets them.
+   * The kind's own status fields; `observedGeneration` and `conditions` are added. All fields are optional, even
+   * without `Type.Optional`, because not every outcome sets them.
    */
   readonly status: TObject<U>;
   /** What `kubectl get` prints beside the name. Default: the age. */
   readonly printerColumns?: readonly PrinterColumn[];
-  /** CEL rules of the whole object, which can read `self.metadata.name`. Put those of a field into the options of its schema. */
+  /**
+   * CEL rules of the whole object, which can read `self.metadata.name`. Put the rules of a field into the options of
+   * the field's schema.
+   */
   readonly validations?: readonly ValidationRule[];
   /** Adds the scale subresource. Default: none. */
   readonly scale?: ScaleSubresource;
@@ -149,9 +155,9 @@ const standardStatus = {
  * definition. Write schemas with TypeBox, which produces JSON Schema. Put `x-kubernetes-*` keys and CEL rules into the
  * options of the field that they apply to.
  *
- * Write a default as `Type.With(Type.Integer({ minimum: 0 }), { default: 1 })`. The API server fills it in, so a stored object has the field,
- * and a `Manifest` may lack it. A `default` among the options of `Type.Integer` works likewise, but its type does not show that a
- * manifest may lack the field.
+ * Write a default as `Type.With(Type.Integer({ minimum: 0 }), { default: 1 })`. The API server fills it in, so a stored
+ * object has the field, and a `Manifest` may lack it. A `default` among the options of `Type.Integer` works likewise,
+ * but its type does not show that a manifest may lack the field.
  *
  * @example
  * export const Echo = defineKind({
@@ -184,8 +190,9 @@ function withoutShape(schema: TObject): Record<string, unknown> {
 }
 
 /**
- * Returns the path of the first required field in `spec` that an object lacks (`spec.message`), undefined if there is none.
- * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
+ * Returns the path of the first required field in `spec` that an object lacks (`spec.message`), undefined if there is
+ * none. The API server refuses such an object, but the object may have been stored under an older
+ * CustomResourceDefinition.
  *
  * @param object an object of this kind. Despite its type it may lack required fields.
  */
@@ -215,10 +222,13 @@ function missingIn(schema: TSchema | undefined, value: unknown, path: string): s
 }
 
 /**
- * Returns what is wrong with an object's `spec`, for a message: `spec.message is missing`, or `spec.replicas is -2, at least 0 is required`.
- * Undefined if it has each required field, and each value is of its type and within its bounds, enum and pattern. Checks no format, no CEL
- * rule, and no pattern that JavaScript cannot compile or reads in another way than the API server.
- * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
+ * Returns the first problem of an object's `spec`, for a message: `spec.message is missing`, or `spec.replicas is -2,
+ * at least 0 is required`. Undefined if the spec has each required field, and each value is of its type and within its
+ * bounds, enum and pattern.
+ *
+ * Does not check formats and CEL rules. Does not check a pattern that JavaScript cannot compile, or interprets
+ * differently from the API server. The API server refuses such an object, but the object may have been stored under an
+ * older CustomResourceDefinition.
  *
  * @param object an object of this kind. Despite its type it may lack required fields.
  */
@@ -251,10 +261,10 @@ interface CheckedShape {
   readonly items?: TSchema;
 }
 
-/** How much of a key a path shows, and of a text a message. Nothing bounds the keys of a map. */
+/** The maximum length of a key in a path, and of a value in a message. Keys of a map have no bound. */
 const maxShown = 100;
 
-/** Descends only as deep as the schema, and into no list or map that exceeds its bound. */
+/** Descends only as deep as the schema does, and not into a list or map that exceeds its bound. */
 function problemIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
   // The API server drops a null where the schema does not allow it.
   if (schema === undefined || value === undefined || value === null) return undefined;
@@ -268,8 +278,8 @@ function problemIn(schema: TSchema | undefined, value: unknown, path: string): s
   if (allowed !== undefined)
     return allowed.includes(value)
       ? undefined
-      : `${path} is ${shown(value)}, must be ${allowed.map(shown).join(' or ')}`;
-  if (!isOfType(shape, value)) return `${path} is ${shown(value)}, must be ${typeOf(shape)}`;
+      : `${path} is ${formatValue(value)}, must be ${allowed.map(formatValue).join(' or ')}`;
+  if (!isOfType(shape, value)) return `${path} is ${formatValue(value)}, must be ${typeOf(shape)}`;
   if (typeof value === 'number') return problemOfNumber(shape, value, path);
   if (typeof value === 'string') return problemOfText(shape, value, path);
   if (Array.isArray(value)) {
@@ -317,14 +327,18 @@ function isOfType(shape: CheckedShape, value: unknown): boolean {
 }
 
 /**
- * Whether a response may have had another integer: the API server stores 64 bits exactly, and `JSON.parse` rounds an integer beyond 2^53.
+ * Whether a response may have contained another integer. The API server stores 64 bits exactly, but `JSON.parse` rounds
+ * integers beyond 2^53.
  */
 export const mayBeRounded = (value: number): boolean => Number.isInteger(value) && !Number.isSafeInteger(value);
 
 function problemOfNumber(shape: CheckedShape, value: number, path: string): string | undefined {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = shape;
   if (mayBeRounded(value))
-    return `${path} is an integer beyond ±(2^53-1), which may have been rounded: use a smaller one, or for a quantity a string`;
+    return (
+      `${path} is an integer beyond ±(2^53-1), which may have been rounded: ` +
+      'use a smaller one, or for a quantity a string'
+    );
   if (maximum !== undefined && value > maximum) return `${path} is ${value}, at most ${maximum} is allowed`;
   if (minimum !== undefined && value < minimum) return `${path} is ${value}, at least ${minimum} is required`;
   if (exclusiveMaximum !== undefined && value >= exclusiveMaximum)
@@ -338,7 +352,9 @@ function problemOfText({ minLength, maxLength, pattern }: CheckedShape, value: s
   const count = charactersOf(value, minLength, maxLength);
   const excess = problemOfCount(count, minLength, maxLength, `${path} has ${count} characters`);
   if (excess !== undefined || pattern === undefined) return excess;
-  return patternOf(pattern)?.test(value) === false ? `${path} is ${shown(value)}, must match ${pattern}` : undefined;
+  return patternOf(pattern)?.test(value) === false
+    ? `${path} is ${formatValue(value)}, must match ${pattern}`
+    : undefined;
 }
 
 const problemOfCount = (count: number, min = 0, max = Number.POSITIVE_INFINITY, what: string): string | undefined => {
@@ -346,9 +362,9 @@ const problemOfCount = (count: number, min = 0, max = Number.POSITIVE_INFINITY, 
   return count < min ? `${what}, at least ${min} ${min === 1 ? 'is' : 'are'} required` : undefined;
 };
 
-/** The API server takes the syntax of RE2. */
+/** Compiles a pattern. The API server uses the syntax of RE2. */
 function patternOf(pattern: string): RegExp | undefined {
-  // In RE2 white space is that of ASCII, and a dot is all but a line feed.
+  // In RE2, white space is only that of ASCII, and a dot matches everything but a line feed.
   if (/\\[sS]/.test(pattern) || pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]/g, '').includes('.')) return undefined;
   try {
     return new RegExp(pattern, 'u');
@@ -357,16 +373,19 @@ function patternOf(pattern: string): RegExp | undefined {
   }
 }
 
-/** A value in a message. */
-function shown(value: unknown): string {
+/** Formats a value for a message. */
+function formatValue(value: unknown): string {
   if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'an object';
   if (typeof value !== 'string' || value.length <= maxShown) return JSON.stringify(value);
   return `${JSON.stringify(value.slice(0, maxShown).toWellFormed())}…`;
 }
 
-/** Counts characters as the API server does, unless there are certainly neither too few nor too many. */
+/**
+ * Counts characters as the API server does. Skips the count if the number of UTF-16 units already proves that the
+ * bounds hold.
+ */
 function charactersOf(text: string, min = 0, max = Number.POSITIVE_INFINITY): number {
-  // A character has one or two units.
+  // A character has one or two UTF-16 units.
   if (text.length <= max && text.length >= 2 * min) return text.length;
   let count = 0;
   for (const _ of text) count += 1;

@@ -64,8 +64,8 @@ export function builtInKind<T>(
 }
 
 /**
- * Returns the owner reference that makes `owner` the controller of a child. The garbage collector deletes the child with
- * the owner, and a foreground deletion of the owner waits for the child.
+ * Returns the owner reference that makes `owner` the controller of a child. The garbage collector deletes the child
+ * with the owner, and a foreground deletion of the owner waits for the child.
  *
  * @throws RangeError if the owner says that it is of another kind: the garbage collector would delete the child.
  */
@@ -73,7 +73,8 @@ export function controllerReference(kind: Kind, owner: KubeObject): OwnerReferen
   const { apiVersion = apiVersionOf(kind), kind: ownKind = kind.kind } = owner;
   if (ownKind !== kind.kind || groupOf(apiVersion) !== kind.group)
     throw new RangeError(
-      `the owner ${owner.metadata.name} is not a ${kind.kind} of ${apiVersionOf(kind)}: it is a ${ownKind} of ${apiVersion}`,
+      `the owner ${owner.metadata.name} is not a ${kind.kind} of ${apiVersionOf(kind)}: ` +
+        `it is a ${ownKind} of ${apiVersion}`,
     );
   return {
     apiVersion: apiVersionOf(kind),
@@ -92,7 +93,9 @@ export function controllerOf(object: {
   return object.metadata.ownerReferences?.find((reference) => reference.controller === true);
 }
 
-/** True if `owner` controls `child`. Compares by uid, because a recreated owner with the same name is another object. */
+/**
+ * True if `owner` controls `child`. Compares by uid, because a recreated owner with the same name is another object.
+ */
 export function isControlledBy(child: KubeObject, owner: KubeObject): boolean {
   return controllerOf(child)?.uid === owner.metadata.uid;
 }

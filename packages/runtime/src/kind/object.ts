@@ -42,8 +42,8 @@ export interface KubeObject {
 export declare const sentSpec: unique symbol;
 
 /**
- * An object to send: without status, and only `metadata.name` is required. The spec of a custom kind may lack the fields that have a
- * default: see `defineKind`.
+ * An object to send: without status, and only `metadata.name` is required. The spec of a custom kind may lack the
+ * fields that have a default: see `defineKind`.
  */
 export type Manifest<T extends KubeObject> = Omit<
   typeof sentSpec extends keyof T
@@ -55,8 +55,8 @@ export type Manifest<T extends KubeObject> = Omit<
 };
 
 /**
- * An object of a built-in kind, derived from the type in @kubernetes/client-node (`BuiltIn<V1Job>`). It has the shape of
- * the JSON, so dates are strings, and it is deeply readonly.
+ * An object of a built-in kind, derived from the type in @kubernetes/client-node (`BuiltIn<V1Job>`). It has the shape
+ * of the JSON, so dates are strings, and it is deeply readonly.
  */
 export type BuiltIn<T> = Omit<ReadonlyDeep<Jsonify<T>>, 'metadata' | 'apiVersion' | 'kind'> & KubeObject;
 

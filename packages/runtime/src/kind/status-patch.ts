@@ -1,16 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** The members of a status that a controller owns. A member that is null or undefined is removed; one that is absent stays. */
+/**
+ * The members of a status that a controller owns. A member that is null or undefined is removed; one that is absent
+ * stays.
+ */
 export type DesiredStatus<S> = { readonly [K in keyof S]?: S[K] | null | undefined };
 
 /**
  * Computes the JSON merge patch (RFC 7386) from the current to the desired status; undefined if they are equal.
  *
- * Top-level members that `desired` does not have belong to others and stay. A member that it has gets exactly the desired
- * value: surplus members of objects are removed and lists are replaced. Null and undefined members within items of a list
- * are dropped.
+ * Top-level members that `desired` does not have belong to other writers and stay. A member that `desired` has gets
+ * exactly the desired value: surplus members of objects are removed and lists are replaced. Null and undefined members
+ * within list items are dropped.
  *
- * `statusPatch({ phase: 'Running', startTime: t }, { phase: 'Done', startTime: null })` is `{ phase: 'Done', startTime: null }`.
+ * `statusPatch({ phase: 'Running', startTime: t }, { phase: 'Done', startTime: null })` is `{ phase: 'Done', startTime:
+ * null }`.
  */
 export function statusPatch<S extends object>(current: S | undefined, desired: DesiredStatus<S>): object | undefined {
   const patch: Record<string, unknown> = {};
@@ -39,8 +43,8 @@ function diff(current: unknown, wanted: unknown): unknown {
 }
 
 /**
- * Drops null and undefined members, so that the value equals the stored one. In a merge patch null means "remove", and the
- * API server drops nulls within items of a list.
+ * Drops null and undefined members, so that the value equals the stored one. In a merge patch null means "remove", and
+ * the API server drops nulls within items of a list.
  */
 function withoutAbsent(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutAbsent);

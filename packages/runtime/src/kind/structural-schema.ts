@@ -63,7 +63,7 @@ function enumOf(values: readonly Json[], path: string): JsonObject {
   return { type, enum: values };
 }
 
-/** Supports two kinds of unions: literals, which become an enum, and one schema with null, which becomes nullable. */
+/** Supports two forms of unions: literals, which become an enum, and one schema with null, which becomes nullable. */
 function unionOf(branches: readonly Json[], path: string): JsonObject {
   if (branches.every(isConst)) {
     return enumOf(
@@ -82,7 +82,9 @@ function unionOf(branches: readonly Json[], path: string): JsonObject {
   }
   throw new NotStructuralError(
     path,
-    'anyOf has no structural form, except for literals and for one type with null: for an integer or a string use Type.Unsafe with x-kubernetes-int-or-string: true, else an object with optional fields and x-kubernetes-validations',
+    'anyOf has no structural form, except for literals and for one type with null: for an integer or a string use ' +
+      'Type.Unsafe with x-kubernetes-int-or-string: true, else an object with optional fields and ' +
+      'x-kubernetes-validations',
   );
 }
 
@@ -137,7 +139,10 @@ function structuralKeyword(keyword: string, value: Json, path: string): JsonObje
   }
 }
 
-/** The API server fills a default in before it validates. `kubectl explain` would tell users that they must set the field. */
+/**
+ * Skips fields with a default: the API server fills in a default before it validates. Otherwise `kubectl explain` would
+ * print the field as required.
+ */
 function requiredOf({ required, properties }: JsonObject): readonly Json[] | undefined {
   if (!Array.isArray(required)) return undefined;
   return required.filter((name) => {
@@ -149,8 +154,8 @@ function requiredOf({ required, properties }: JsonObject): readonly Json[] | und
 /**
  * Converts a JSON Schema to a structural schema, the only form that a CustomResourceDefinition accepts
  * (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
- * A field with a default is not required. Literals become enums, records become `additionalProperties`, a union with null becomes `nullable`, and numeric exclusive
- * bounds become the boolean ones of OpenAPI 3.0.
+ * A field with a default is not required. Literals become enums, records become `additionalProperties`, a union with
+ * null becomes `nullable`, and numeric exclusive bounds become the boolean ones of OpenAPI 3.0.
  *
  * @throws NotStructuralError with the path of a schema that has no structural form.
  */

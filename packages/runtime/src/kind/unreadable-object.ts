@@ -1,16 +1,16 @@
 import { type KubeObject, keyOf, keyString } from './object.ts';
 
-/** Names the members of an object that cannot be read. Not enumerable, and no JSON text can set a symbol. */
+/** The key of the list of unreadable members. The member is not enumerable, and no JSON text can set a symbol. */
 const unreadableMembers = Symbol('unreadableMembers');
 
 /**
- * A part of an object was read that the runtime does not keep, because it cannot be handled safely: it is nested too deep. The
- * message names the object and the part, not its value. A retry reads the same object, so the key is reconciled again only when
- * something changes.
+ * Thrown when a member is read that the runtime does not keep, because it is nested too deep to be handled safely. The
+ * message names the object and the member, not the member's value. A retry reads the same object, so the key is
+ * reconciled again only when something changes.
  */
 export class UnreadableObjectError extends Error {
   override readonly name = 'UnreadableObjectError';
-  // Private, because a logger would print it, and reading its members throws.
+  // This field is private because a logger would print it, and reading its members throws.
   readonly #object: KubeObject;
 
   constructor(object: KubeObject, member: string, problem: string) {
@@ -26,8 +26,8 @@ export class UnreadableObjectError extends Error {
 }
 
 /**
- * Makes members of an object unreadable: reading one throws an {@link UnreadableObjectError}, also by copying or printing the whole
- * object. The object itself stays present, so that no controller takes it for absent.
+ * Makes members of an object unreadable: reading such a member throws an {@link UnreadableObjectError}. So does copying
+ * or printing the whole object. The object itself stays present, so that no controller considers it deleted.
  *
  * @param problem continues "is": `nested more than 500 levels deep`.
  */
@@ -35,7 +35,7 @@ export function makeUnreadable(object: KubeObject, members: readonly string[], p
   for (const member of members) {
     Object.defineProperty(object, member, {
       enumerable: true,
-      // A copy names itself.
+      // Use `this`, so that the error of a copy names the copy.
       get(this: KubeObject): never {
         throw new UnreadableObjectError(this, member, problem);
       },

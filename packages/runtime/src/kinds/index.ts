@@ -1,12 +1,12 @@
 /**
  * The kinds that Kubernetes itself serves. Each name is both the `Kind` and the type of its objects. A bundler keeps
- * only those that are imported.
+ * only the imported kinds.
  *
- * They are the resources of all stable versions, such as `v1`; where a group has several, of the newest one. `Event` is the
- * kind of events.k8s.io, in which controllers report; `CoreEvent` is that of the core group.
+ * They are the resources of all stable versions, such as `v1`. If a group has several stable versions, they are of the
+ * newest. `Event` is the kind of events.k8s.io, which controllers use. `CoreEvent` is the kind of the core group.
  *
- * Declare other versions (`v1beta1`, or `v1` of autoscaling), and kinds of somebody else's CustomResourceDefinition, with `builtInKind`. It
- * also declares a kind with some fields of the type only. Declare a kind of your own with `defineKind`.
+ * Use `builtInKind` to declare other versions (`v1beta1`, or `v1` of autoscaling), kinds of somebody else's
+ * CustomResourceDefinition, and kinds with only some fields. Use `defineKind` to declare your own kind.
  *
  * @example
  * import { ConfigMap } from '@echoperator/runtime/kinds';

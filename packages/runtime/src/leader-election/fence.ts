@@ -2,7 +2,10 @@ import type { Gate } from '../client/gate.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { type Instant, maxElapsedMs } from './instant.ts';
 
-/** A timer stands still while the machine is suspended, so the fence checks its deadline at least this often. */
+/**
+ * The longest time between two checks of the deadline. Timers stop while the machine is suspended, so one timer for the
+ * whole deadline would fire late.
+ */
 const checkIntervalMs = 1000;
 
 /**
@@ -10,9 +13,9 @@ const checkIntervalMs = 1000;
  * successful renewal was *sent*. Other candidates count from when they observed that renewal, which is later. A closed
  * fence never reopens.
  *
- * The elapsed time is the larger of the monotonic and the wall clock's. The first stands still in a suspended machine; the second may be
- * set back. The fence reads both at each request. Therefore a process that was stopped or blocked begins no request afterwards, even if
- * its timers have not fired yet.
+ * The elapsed time is the larger of the monotonic and the wall clock's. The monotonic clock stops while the machine is
+ * suspended. The wall clock may be set back. The fence reads both at each request, so a process that was stopped or
+ * blocked begins no request afterwards, even if its timers have not fired yet.
  */
 export class Fence implements Gate {
   readonly #renewDeadlineMs: number;
@@ -25,7 +28,7 @@ export class Fence implements Gate {
     this.#renewDeadlineMs = renewDeadlineMs;
   }
 
-  /** Aborted when the fence closes, with the reason for that. */
+  /** Aborted when the fence closes. Its reason is the reason for closing. */
   get signal(): AbortSignal {
     return this.#closing.signal;
   }
@@ -37,8 +40,8 @@ export class Fence implements Gate {
   }
 
   /**
-   * @throws NotLeadingError before the first {@link extend}; LeadershipLostError or another reason once the fence is
-   * closed.
+   * @throws NotLeadingError before the first {@link extend}; the reason for closing, such as LeadershipLostError, once
+   *   the fence is closed.
    */
   pass(): void {
     if (this.#renewedAt === undefined) throw new NotLeadingError('this process does not lead: it holds no lease yet');

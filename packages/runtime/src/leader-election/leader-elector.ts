@@ -41,16 +41,16 @@ export interface LeaderElectorOptions {
 }
 
 /**
- * A candidate for leadership. Of all candidates for a Lease at most one leads at a time: while its {@link fence} lets
- * requests begin, no other candidate's fence does.
+ * A candidate for leadership. At most one candidate for a Lease leads at a time: while one candidate's {@link fence}
+ * lets requests begin, no other candidate's fence does.
  *
  * - It speaks client-go's protocol (k8s.io/client-go/tools/leaderelection), so candidates in Go may contend for the
  *   same Lease.
  * - Expiry is measured by this process's own clock, from when it observed the last renewal. Clocks of different
  *   machines are never compared.
  * - Each write carries the resourceVersion that it is based on.
- * - A standby watches the Lease. It takes a released one within milliseconds, and a crashed leader's as soon as the
- *   crash is proven.
+ * - A standby watches the Lease. It takes a released Lease within milliseconds, and a crashed leader's Lease as soon as
+ *   the crash is proven.
  *
  * *Assumptions.* All clocks run at the same speed, within the ratio of leaseDuration to renewDeadline. Only candidates
  * write the Lease's holder. Nobody deletes the Lease: a candidate that has never observed it would create it at once.
@@ -63,7 +63,7 @@ export interface LeaderElectorOptions {
  * await elector.run(signal, (stop) => manager.run(stop));
  */
 export class LeaderElector {
-  /** Open while this candidate leads. It never reopens: a candidate leads once. */
+  /** Open while this candidate leads. It never reopens, because a candidate leads at most once. */
   readonly fence: Gate;
   readonly #fence: Fence;
   readonly #options: LeaderElectorOptions;
@@ -71,7 +71,7 @@ export class LeaderElector {
   readonly #log: Logger;
   readonly #keeper: LeaseKeeper;
   readonly #standby: Standby;
-  /** The Lease may name us as its holder although we do not lead. */
+  /** Whether the Lease may name us as its holder although we do not lead. */
   #mayHoldLease = false;
   #state: 'new' | 'contending' | 'leading' | 'ended' = 'new';
   #takeover: string | undefined;
@@ -117,8 +117,8 @@ export class LeaderElector {
   }
 
   /**
-   * Whether this candidate leads, or has observed a renewal or a change of the holder during the last two lease durations.
-   * Otherwise nobody leads, or this candidate cannot read the Lease.
+   * Whether this candidate leads, or has observed a renewal or a change of the holder during the last two lease
+   * durations. Otherwise no candidate leads, or this candidate cannot read the Lease.
    */
   get isLeaseAlive(): boolean {
     return this.isLeading || this.#standby.observed.isAlive;
@@ -126,7 +126,7 @@ export class LeaderElector {
 
   /**
    * Contends until this candidate holds the Lease, then calls `lead`. It renews the Lease until `lead` has returned,
-   * also while `lead` drains after the signal was aborted; then it closes the fence, releases the Lease and resolves.
+   * even while `lead` drains after the signal was aborted. Then it closes the fence, releases the Lease and resolves.
    * If the signal is aborted before this candidate leads, it resolves without calling `lead`. It waits while the API
    * server is unreachable.
    *
@@ -154,7 +154,8 @@ export class LeaderElector {
       this.#takeover = this.#standby.whyFree();
       this.#takeoverReason = this.#standby.observed.freedBy;
       try {
-        // The signal does not abort this request: the server might still execute it, and nobody would release the Lease.
+        // Do not abort this request with the signal: the server might still execute it, and nobody would release the
+        // Lease.
         const { lease, last } = this.#standby.observed;
         await this.#keeper.acquire(lease, { last });
         if (!signal.aborted) return true;
@@ -168,7 +169,7 @@ export class LeaderElector {
   }
 
   async #handleAcquireError(error: unknown, signal: AbortSignal): Promise<void> {
-    // NotFound means that the Lease was deleted since it was observed; if none was observed, the namespace does not
+    // NotFound means that the Lease was deleted since it was observed. If none was observed, the namespace does not
     // exist.
     const isDeleted = isNotFound(error) && this.#standby.observed.lease !== undefined;
     if (isConflict(error) || isAlreadyExists(error) || isDeleted) {
@@ -216,7 +217,7 @@ export class LeaderElector {
     }
   }
 
-  /** For a candidate that was stopped while it acquired the Lease, or that got no response to its claim. */
+  /** For a candidate that was stopped while it acquired the Lease, or whose claim got no response. */
   async #releaseWithoutLeading(): Promise<void> {
     this.#fence.close(new NotLeadingError('this process was stopped before it led'));
     await this.#keeper.release();

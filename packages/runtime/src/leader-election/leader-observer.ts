@@ -1,10 +1,14 @@
 /**
- * Why a candidate could take the Lease. Nobody had it yet (`absence`); its holder released it (`release`), crashed (`crash`) or did not
- * renew it in time (`expiry`); the response to its own acquisition was lost (`ownClaim`).
+ * Why a candidate could take the Lease. `absence`: no candidate had held it. `release`, `crash`, `expiry`: its holder
+ * released it, crashed, or did not renew it in time. `ownClaim`: the response to the candidate's own acquisition was
+ * lost.
  */
 export type TakeoverReason = 'absence' | 'release' | 'crash' | 'expiry' | 'ownClaim';
 
-/** Why a leader's fence closed: it stopped (`stopped`), did not renew the Lease in time (`expiry`), or another candidate has it (`taken`). */
+/**
+ * Why a leader's fence closed: the leader stopped (`stopped`), did not renew the Lease in time (`expiry`), or another
+ * candidate holds the Lease (`taken`).
+ */
 export type FenceClosingReason = 'stopped' | 'expiry' | 'taken';
 
 /** Receives the changes of leadership. */
@@ -12,6 +16,6 @@ export interface LeaderObserver {
   changed(isLeading: boolean): void;
   /** This process begins to lead. */
   tookOver?(reason: TakeoverReason): void;
-  /** The fence of this process, which led, has closed. */
+  /** The fence of this process has closed. Called only if this process led. */
   fenceClosed?(reason: FenceClosingReason): void;
 }

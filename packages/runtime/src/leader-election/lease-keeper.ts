@@ -28,9 +28,9 @@ export interface LeaseKeeperOptions {
   readonly identity: string;
   readonly timings: LeaseTimings;
   readonly fence: Fence;
-  /** The annotation in which a holder describes its process. Undefined: it does not. */
+  /** The annotation in which a holder describes its process. Undefined: holders do not describe it. */
   readonly descriptionAnnotation: string | undefined;
-  /** Default: none. */
+  /** Labels and annotations to set on the Lease. Default: none. */
   readonly metadata?: LeaseMetadata | undefined;
   readonly log: Logger;
 }
@@ -41,10 +41,10 @@ export class LeaseKeeper {
   /** Half of the renew deadline, so that there is time for a second request. */
   readonly #requestTimeoutMs: number;
   #held: Lease | undefined;
-  /** When the last claim was made: its renewTime, and the monotonic clock at that time. */
+  /** The `renewTime` of the last claim, and the monotonic clock at that time. */
   #lastClaim: Instant | undefined;
   #description: string | undefined;
-  /** Aborted when a description is published that the renewal under way may not have. */
+  /** Aborted when a description is published, because the renewal in flight may not contain it. */
   #published = new AbortController();
 
   constructor(options: LeaseKeeperOptions) {
@@ -60,9 +60,9 @@ export class LeaseKeeper {
   /**
    * Writes this candidate's claim to the Lease and opens the fence.
    *
-   * @param lease the Lease that exists; undefined creates one.
-   * @param options.last the Lease as it was last observed, if it does not exist any more. Default: as it was last written.
-   * @param options.signal aborts the request. It also times out after half of the renew deadline.
+   * @param lease the existing Lease; undefined creates one.
+   * @param options.last the last observed Lease, if the Lease does not exist any more. Default: the last written one.
+   * @param options.signal aborts the request. The request also times out after half of the renew deadline.
    * @throws what the client throws: Conflict or AlreadyExists if another candidate was faster.
    */
   async acquire(
@@ -79,7 +79,7 @@ export class LeaseKeeper {
     fence.extend(sentAt);
   }
 
-  /** Publishes the holder's description of its process: {@link keepRenewing} renews the Lease at once. */
+  /** Publishes this process's description: {@link keepRenewing} renews the Lease at once. */
   publish(description: string): void {
     this.#description = description;
     this.#published.abort();
@@ -113,7 +113,7 @@ export class LeaseKeeper {
       if (this.#held === undefined) return await this.#releaseIfHeld(signal);
       await this.#writeRelease(this.#held, signal).catch(async (error: unknown) => {
         if (!isConflict(error)) throw error;
-        // Somebody labelled the Lease, or the response to one of our renewals was lost.
+        // Either somebody changed the Lease's metadata, or the response to one of our renewals was lost.
         await this.#releaseIfHeld(signal);
       });
       log.info({}, 'the lease is released');
@@ -146,22 +146,22 @@ export class LeaseKeeper {
   }
 
   /**
-   * Reads the Lease after a Conflict, and renews it if this candidate still holds it. Somebody may have labelled or deleted it, or the
-   * response to a renewal was lost. If another candidate holds the Lease, closes the fence.
+   * Reads the Lease after a Conflict, and renews it if this candidate still holds it. Somebody may have labelled or
+   * deleted the Lease, or the response to a renewal was lost. If another candidate holds the Lease, closes the fence.
    *
-   * @throws the error itself if it is no Conflict; whatever the client throws.
+   * @throws `error` if it is not a Conflict; whatever the client throws.
    */
   async #resolveConflict(error: unknown, signal: AbortSignal): Promise<void> {
-    // An update with a uid of a deleted object is answered by either Conflict or NotFound.
+    // For an update with the uid of a deleted object the server responds with either Conflict or NotFound.
     if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
     const { lease: key, identity, fence, log } = this.#options;
     const lease = await this.#read(signal);
     if (lease === undefined) {
       // Standbys that have observed our claim wait until it expires.
       log.warn({}, 'the lease was deleted: creating it again');
-      // If another candidate was faster it may already lead, so find out now and not at the next renewal.
+      // If another candidate was faster, it may already lead. Resolve that now instead of at the next renewal.
       return this.acquire(undefined, { signal }).catch((failure: unknown) => {
-        // The namespace is gone. The next renewal tries again.
+        // The namespace is gone. The next renewal retries.
         if (isNotFound(failure)) throw failure;
         return this.#resolveConflict(failure, signal);
       });
@@ -186,16 +186,17 @@ export class LeaseKeeper {
       renewTime: this.#renewTime(at),
       annotations: {
         ...metadata?.annotations,
-        // Removes the description of the holder before us until we publish our own.
+        // Removes the previous holder's description until we publish our own.
         ...(descriptionAnnotation !== undefined && { [descriptionAnnotation]: this.#description }),
       },
     };
   }
 
   /**
-   * The wall clock, advanced at least as far as the monotonic clock since the previous claim. client-go tells renewals apart by the whole
-   * second of renewTime (LeaderElectionRecord in k8s.io/client-go/tools/leaderelection/resourcelock). It would take the Lease from a
-   * leader whose wall clock stands still, or is set back to the same second again.
+   * The wall clock, advanced at least as far as the monotonic clock since the previous claim. client-go distinguishes
+   * renewals by the whole second of renewTime (LeaderElectionRecord in
+   * k8s.io/client-go/tools/leaderelection/resourcelock). If a leader's wall clock stood still, or was set back to the
+   * same second, client-go would take the Lease from it.
    */
   #renewTime({ monotonicMs, wallMs }: Instant): Date {
     const last = this.#lastClaim;

@@ -3,7 +3,7 @@ import type { Manifest, ObjectKey } from '../kind/object.ts';
 import type { Lease } from '../kinds/built-in-kinds.ts';
 
 /**
- * What a candidate writes to a Lease, in client-go's words (LeaderElectionRecord of
+ * What a candidate writes to a Lease, with client-go's field names (LeaderElectionRecord of
  * k8s.io/client-go/tools/leaderelection/resourcelock).
  */
 export interface LeaseClaim {
@@ -11,13 +11,13 @@ export interface LeaseClaim {
   readonly leaseDurationSeconds: number;
   /** Default: the wall clock. */
   readonly renewTime?: Date;
-  /** Labels to set. Others stay. */
+  /** Labels to set. Other labels stay. */
   readonly labels?: LeaseMetadata['labels'] | undefined;
-  /** Annotations to set; undefined removes one. Others stay. */
+  /** Annotations to set; undefined removes one. Other annotations stay. */
   readonly annotations?: Readonly<Record<string, string | undefined>>;
 }
 
-/** What every claim of a candidate sets on the Lease. */
+/** What a candidate sets on the Lease with every claim. */
 export interface LeaseMetadata {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -26,7 +26,9 @@ export interface LeaseMetadata {
 /** The holder's identity; undefined if nobody holds the Lease. */
 export const holderOf = (lease: Lease): string | undefined => lease.spec?.holderIdentity || undefined;
 
-/** Whether nobody has renewed or taken the Lease between the two versions. Labels and annotations do not count. */
+/**
+ * Whether no candidate has renewed or taken the Lease between the two versions. Labels and annotations do not count.
+ */
 export function isSameClaim(one: Lease, other: Lease): boolean {
   return (
     one.metadata.uid === other.metadata.uid &&
@@ -38,10 +40,10 @@ export function isSameClaim(one: Lease, other: Lease): boolean {
 }
 
 /**
- * A manifest for a new Lease that the claim's candidate holds. It continues the count of transitions of a Lease that was deleted;
- * client-go begins again at 0, which looks like many transitions to whoever subtracts.
+ * A manifest for a new Lease that the claim's candidate holds. It continues the transition count of a deleted Lease.
+ * client-go starts again at 0, which looks like many transitions to a program that subtracts two counts.
  *
- * @param last the Lease as it was last observed. Absent: the candidate has observed none.
+ * @param last the last observed Lease. Absent: the candidate has observed none.
  */
 export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim, last?: Lease): Manifest<Lease> {
   const now = microTime(claim.renewTime ?? new Date());
@@ -62,8 +64,8 @@ export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim, last?
 }
 
 /**
- * The Lease with the claim: renewed if the candidate already holds it, else taken over. It keeps the uid and
- * resourceVersion, so that the update fails if anybody has written to the Lease meanwhile.
+ * The Lease with the claim: renewed if the candidate already holds it, otherwise taken over. It keeps the uid and
+ * resourceVersion, so the update fails if somebody has written to the Lease in the meantime.
  */
 export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { holderIdentity, leaseDurationSeconds } = claim;
@@ -101,7 +103,7 @@ const transitionsOf = ({ spec }: Lease, { holderIdentity }: LeaseClaim): number 
   (spec?.leaseTransitions ?? 0) + (spec?.holderIdentity === holderIdentity ? 0 : 1);
 
 /**
- * The Lease without a holder, which any candidate may take at once. Like client-go's it has a duration of one second,
+ * The Lease without a holder, which any candidate may take at once. Like client-go's, it has a duration of one second,
  * because the API requires a positive one.
  */
 export function buildReleasedLease(lease: Lease, annotations: LeaseClaim['annotations'] = {}): Lease {

@@ -20,8 +20,8 @@ interface DescribedHolder {
 }
 
 /**
- * The Lease as this standby last observed it, and when, by the standby's own clock. The times on the Lease come from other
- * machines' clocks, so the standby uses only the fact that they changed.
+ * The Lease as this standby last observed it, and when, by the standby's own clock. The times on the Lease come from
+ * the clocks of other machines. So the standby uses only the fact that they changed.
  */
 export class ObservedLease {
   readonly #options: ObservedLeaseOptions;
@@ -29,9 +29,11 @@ export class ObservedLease {
   #exists = false;
   /** When the current claim was first observed (performance.now). */
   #claimedAtMs = Number.NEGATIVE_INFINITY;
-  /** The holder whose end was proven last. It stays ended, even if an older version of the Lease is observed later. */
+  /**
+   * The holder whose end was proven last. It counts as ended even if an older version of the Lease is observed later.
+   */
   #ended: DescribedHolder | undefined;
-  /** A write to the Lease had a Conflict, so a newer version exists. */
+  /** Whether a write to the Lease had a Conflict, so that a newer version exists. */
   #isStale = false;
   #observedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -44,7 +46,7 @@ export class ObservedLease {
     return this.#exists ? this.#lease : undefined;
   }
 
-  /** The Lease as it was observed last, even if it does not exist any more. */
+  /** The last observed Lease, even if the Lease does not exist any more. */
   get last(): Lease | undefined {
     return this.#lease;
   }
@@ -73,19 +75,22 @@ export class ObservedLease {
     this.#lease = lease;
   }
 
-  /** The Lease does not exist. If it was deleted, its holder may still lead, so the last claim keeps its duration. */
+  /**
+   * The Lease does not exist. If somebody deleted it, its holder may still lead, so the last claim stays valid for its
+   * duration.
+   */
   observeAbsence(): void {
     this.#observedAtMs = performance.now();
     this.#isStale = false;
     this.#exists = false;
   }
 
-  /** The described process has ended. By now another one may hold the Lease. */
+  /** The described process has ended. Another candidate may hold the Lease by now. */
   markEnded(holder: string, description: string): void {
     this.#ended = { holder, description };
   }
 
-  /** A write to the Lease had a Conflict: the Lease is not free until it is observed again. */
+  /** A write to the Lease had a Conflict. The Lease does not count as free until it is observed again. */
   markStale(): void {
     this.#isStale = true;
   }
@@ -101,8 +106,8 @@ export class ObservedLease {
   }
 
   /**
-   * Whether somebody has taken, renewed or released the Lease during the last two lease durations, as far as this standby
-   * has observed. After the first of them this standby takes the Lease. If that does not succeed during the second one, it
+   * Whether this standby has observed that the Lease was taken, renewed or released during the last two lease
+   * durations. After the first duration this standby takes the Lease. If that fails during the second one, this standby
    * cannot read or write the Lease.
    */
   get isAlive(): boolean {

@@ -9,14 +9,14 @@ import { pause } from '../shared/pause.ts';
 import { ScopeTakenError } from './errors.ts';
 import { holderOf, isSameClaim, type LeaseMetadata } from './lease.ts';
 
-/** The option `scope` of leader election: keeps two operators from working in the same namespaces. */
+/** The option `scope` of leader election. It keeps two operators from working in the same namespaces. */
 export interface OperatorScope {
   /** The namespaces that the operator watches. */
   readonly namespaces: readonly string[] | 'all';
   /**
-   * Where to look for the Leases of other operators. Whoever may write Leases where an operator looks can keep it from working. So an
-   * operator in a cluster looks in its own namespace, which its tenants cannot write to. One that a person starts looks everywhere.
-   * Looking needs `list` of leases there.
+   * Where to look for the Leases of other operators; it needs the permission to list Leases there. Anyone who can write
+   * Leases there can block the operator. So an operator in a cluster looks in its own namespace, which its tenants
+   * cannot write to. An operator that a person starts looks in all namespaces.
    */
   readonly lookIn: 'ownNamespace' | 'allNamespaces';
 }
@@ -31,38 +31,42 @@ export interface ScopeCheckOptions extends OperatorScope {
   readonly log: Logger;
 }
 
-/** How often to look whether another operator works. */
+/** How often to list the Leases of other operators. */
 const lookEveryMs = 2000;
 
 const lookTimeoutMs = 5000;
 
-/** After this long without a list, the operator works: what keeps it from looking must not keep everybody from working. */
+/**
+ * The operator starts after this time even if it could not list the Leases. Otherwise a problem with listing would
+ * block every operator.
+ */
 const [maxWaitMs, maxTakeoverMs] = [30_000, 10_000] as const;
 
-/** The longest duration of a Lease that counts: whoever may write one could make it last for ever. */
+/** The longest lease duration that counts. Otherwise anyone who can write a Lease could block the operator forever. */
 const maxDurationMs = 300_000;
 
-/** Another operator's Lease, as it was last seen with a holder. */
+/** Another operator's Lease, as last observed with a holder. */
 interface Claim {
   /** Without labels and annotations, which may be large. */
   readonly lease: Lease;
   readonly conflict: string | undefined;
-  /** When that holder, or its last renewal, was seen first (performance.now). */
+  /** When this holder or its last renewal was first observed, by `performance.now`. */
   readonly seenAtMs: number;
 }
 
 /**
- * Finds other operators that work in the same namespaces. The Lease for which an operator's candidates contend says which namespaces the
- * operator watches. An operator looks for such Leases before it contends, and again when it holds its own: of two that begin at the same time
- * at least one sees the other.
+ * Finds other operators that work in the same namespaces. The Lease for which an operator's candidates contend names
+ * the namespaces that the operator watches. An operator looks for such Leases before it contends, and again when it
+ * holds its own Lease. If two operators start at the same time, at least one finds the other.
  *
- * A Lease counts for its duration after its last observed renewal, also if it was released meanwhile: the operator may be restarting.
+ * A Lease counts for its duration after its last observed renewal, even if it was released: the operator may be
+ * restarting.
  */
 export class ScopeCheck {
-  /** To be set on the operator's Lease. */
+  /** Labels and annotations to set on the operator's own Lease. */
   readonly metadata: LeaseMetadata;
   readonly #options: ScopeCheckOptions;
-  /** By the key of the Lease, as long as that exists: a claim that no longer counts must not count anew. */
+  /** By the key of the Lease. Kept as long as the Lease exists, so that an expired claim does not count again. */
   #claims: ReadonlyMap<string, Claim> = new Map();
   #conflict: string | undefined;
   #mayLook = true;
@@ -76,12 +80,15 @@ export class ScopeCheck {
     };
   }
 
-  /** Which other operator this one waits for, and where that works. Undefined if it waits for none. */
+  /** Which other operator this one waits for, and where that operator works. Undefined: none. */
   get conflict(): string | undefined {
     return this.#conflict;
   }
 
-  /** Resolves when no other operator works in these namespaces, no list has succeeded for 30 s, or the signal is aborted. Logs who does. */
+  /**
+   * Resolves when no other operator works in these namespaces, when no list has succeeded for 30 s, or when the signal
+   * is aborted. Logs a conflict.
+   */
   async waitUntilFree(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const conflict = await this.#look(AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)]));
@@ -95,7 +102,8 @@ export class ScopeCheck {
   }
 
   /**
-   * Resolves also if no list has succeeded for 10 s, or the signal is aborted.
+   * Resolves if no other operator works in these namespaces, if no list has succeeded for 10 s, or if the signal is
+   * aborted.
    *
    * @throws ScopeTakenError if another operator works in these namespaces.
    */
@@ -105,7 +113,8 @@ export class ScopeCheck {
   }
 
   /**
-   * Looks until the signal is aborted. In its own namespace an operator need not: who begins later looks there too, and sees this one.
+   * Looks until the signal is aborted. With `ownNamespace` this is not necessary: an operator that starts later looks
+   * in the same namespace and finds this one.
    *
    * @throws ScopeTakenError as soon as another operator works in these namespaces.
    */
@@ -117,7 +126,10 @@ export class ScopeCheck {
     }
   }
 
-  /** Tries again until it has seen the Leases. Undefined if there is no conflict, the signal is aborted, or listing is forbidden. */
+  /**
+   * Retries until the Leases were listed. Returns undefined if there is no conflict, the signal is aborted, or listing
+   * is forbidden.
+   */
   async #look(signal: AbortSignal): Promise<string | undefined> {
     const { log } = this.#options;
     while (this.#mayLook && !signal.aborted) {
@@ -152,11 +164,11 @@ export class ScopeCheck {
       }
     }
     this.#claims = claims;
-    const conflicts = [...claims.values()].filter(counts).flatMap(({ conflict }) => conflict ?? []);
+    const conflicts = [...claims.values()].filter(isActive).flatMap(({ conflict }) => conflict ?? []);
     return conflicts.sort()[0];
   }
 
-  /** What a holder of the Lease has last written. */
+  /** The last claim that a holder wrote to the Lease. */
   #claimOf(lease: Lease, last: Claim | undefined): Claim | undefined {
     const isNew = holderOf(lease) !== undefined && (last === undefined || !isSameClaim(last.lease, lease));
     const { labels: _, annotations: __, ...metadata } = lease.metadata;
@@ -174,13 +186,13 @@ export class ScopeCheck {
   }
 }
 
-const counts = ({ lease: { spec }, seenAtMs }: Claim): boolean =>
+const isActive = ({ lease: { spec }, seenAtMs }: Claim): boolean =>
   performance.now() - seenAtMs < Math.min((spec?.leaseDurationSeconds ?? 0) * 1000, maxDurationMs);
 
 const labelOf = (name: string): string => `${name}/scope`;
 const annotationOf = (name: string): string => `${name}/watches`;
 
-/** What cannot be read may be every namespace. */
+/** An annotation that cannot be parsed may mean every namespace. */
 function parseNamespaces(text = ''): readonly string[] | 'all' {
   try {
     const value: unknown = JSON.parse(text);
@@ -190,7 +202,7 @@ function parseNamespaces(text = ''): readonly string[] | 'all' {
   }
 }
 
-/** In words. Undefined if there is none. */
+/** Describes the namespaces that both have. Undefined if there are none. */
 function sharedNamespaces(one: OperatorScope['namespaces'], other: OperatorScope['namespaces']): string | undefined {
   if (one === 'all' && other === 'all') return 'all namespaces';
   const [listed, others] = one === 'all' ? [other, undefined] : [one, other === 'all' ? undefined : new Set(other)];

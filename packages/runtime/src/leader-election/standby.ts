@@ -27,14 +27,14 @@ const maxSpreadMs = 50;
 /** A standby reads the Lease if its watch has been silent for this many retry periods. */
 const silentRetryPeriods = 2;
 
-/** A wait for the end of the holder's process. */
+/** The wait for the end of the holder's process. */
 interface CrashWatch {
   readonly holder: string;
   readonly description: string;
   readonly controller: AbortController;
 }
 
-/** A waiting candidate: watches the Lease, and its holder's process where there is a crash detector. */
+/** A candidate that waits. Watches the Lease, and with a crash detector also the process of the Lease's holder. */
 export class Standby {
   readonly observed: ObservedLease;
   readonly #options: StandbyOptions;
@@ -74,7 +74,7 @@ export class Standby {
     }
   }
 
-  /** Why the Lease may be taken, in words. Read it before the Lease changes. */
+  /** Why the Lease may be taken, for logs. Call it before the Lease changes. */
   whyFree(): string {
     const leader = this.#leader === undefined ? '' : ` by ${this.#leader}`;
     switch (this.observed.freedBy) {
@@ -116,7 +116,7 @@ export class Standby {
     if (first === 'timeout' && this.observed.msUntilFree > 0) await this.#readLease(signal);
   }
 
-  /** Reads the Lease. After an error it only pauses: {@link waitUntilFree} tries again. */
+  /** Reads the Lease. After an error it only pauses, because {@link waitUntilFree} calls it again. */
   async #readLease(signal: AbortSignal): Promise<void> {
     const { client, lease, timings, log } = this.#options;
     const timeout = AbortSignal.timeout((timings.renewDeadlineSeconds / 2) * 1000);
@@ -149,7 +149,7 @@ export class Standby {
       target: this.#target(),
       log,
       listing: 'paged',
-      // Short, so that a watch on a dead connection ends soon. Until then the standby reads the Lease.
+      // Short, so that a watch on a dead connection ends soon. Until then the standby reads the Lease itself.
       watchTimeoutSeconds: Math.max(timings.leaseDurationSeconds, 60),
       backoff: { initialMs: 100, maxMs: timings.retryPeriodSeconds * 1000 },
     });
@@ -194,7 +194,7 @@ export class Standby {
     this.#options.onNewLeader(holder);
   }
 
-  /** Waits for the end of the holder's process, in place of the process that it waited for before. */
+  /** Waits for the end of the current holder's process. Stops waiting for the previous holder. */
   #watchHolder(): void {
     const { crashDetector } = this.#options;
     const { holder, description } = this.observed;
@@ -210,7 +210,7 @@ export class Standby {
       this.observed.markEnded(holder, description);
       this.#notifyChange();
     };
-    // It rejects only with the signal's reason.
+    // `waitForEnd` rejects only with the signal's reason.
     const watch = crashDetector.waitForEnd(holder, description, controller.signal).then(onEnded, () => {});
     this.#crashWatches.add(watch);
     void watch.then(() => this.#crashWatches.delete(watch));

@@ -1,4 +1,4 @@
-/** The times of a Lease, which should be the same for all its candidates. Meaning and defaults are client-go's. */
+/** The times of a Lease. All candidates should use the same. Meaning and defaults are client-go's. */
 export interface LeaseTimings {
   /**
    * How long other candidates wait after the last renewal that they observed, in seconds. Default 15. The Lease states
@@ -11,17 +11,20 @@ export interface LeaseTimings {
   readonly retryPeriodSeconds: number;
 }
 
-/** client-go's own: 15, 10 and 2 seconds. */
+/** client-go's defaults: 15, 10 and 2 seconds. */
 export const defaultTimings: LeaseTimings = {
   leaseDurationSeconds: 15,
   renewDeadlineSeconds: 10,
   retryPeriodSeconds: 2,
 };
 
-/** The longest pause between two attempts, in retry periods. The renew deadline is longer, so that a second attempt is possible. */
+/**
+ * The longest pause between two attempts, in retry periods. The renew deadline is longer, so that a second attempt is
+ * possible.
+ */
 const jitterFactor = 1.2;
 
-/** The pause plus up to 20 % at random, so that candidates that started together do not stay in step. */
+/** Adds up to 20 % jitter, so that candidates that started together do not stay in step. */
 export const addJitter = (pauseMs: number): number => pauseMs * (1 + Math.random() * (jitterFactor - 1));
 
 /** The resolution with which client-go compares the times on a Lease. */
@@ -29,9 +32,9 @@ const clientGoResolutionSeconds = 1;
 
 /**
  * The duration that the Lease states, in whole seconds, because the API allows no fractions. It is long enough for
- * candidates on client-go. These compare times in whole seconds (LeaderElectionRecord has metav1.Time), so two renewals
- * in one second look like one, and they may start counting up to a second early. Even then the holder must have stopped
- * before they take the Lease.
+ * candidates on client-go. Those compare times in whole seconds (LeaderElectionRecord has metav1.Time), so two renewals
+ * in one second look like one, and a candidate may start counting up to a second early. Even then the holder must have
+ * stopped before another candidate takes the Lease.
  */
 export const publishedDurationSeconds = ({ leaseDurationSeconds, renewDeadlineSeconds }: LeaseTimings): number =>
   Math.ceil(Math.max(leaseDurationSeconds, renewDeadlineSeconds + clientGoResolutionSeconds));
@@ -57,12 +60,14 @@ export function validateTimings(
   }
   if (leaseDurationSeconds <= renewDeadlineSeconds) {
     throw new RangeError(
-      `${nameOf('leaseDurationSeconds')}: got ${leaseDurationSeconds}, takes more than ${nameOf('renewDeadlineSeconds')}'s ${renewDeadlineSeconds}`,
+      `${nameOf('leaseDurationSeconds')}: got ${leaseDurationSeconds}, ` +
+        `takes more than ${nameOf('renewDeadlineSeconds')}'s ${renewDeadlineSeconds}`,
     );
   }
   if (renewDeadlineSeconds <= retryPeriodSeconds * jitterFactor) {
     throw new RangeError(
-      `${nameOf('renewDeadlineSeconds')}: got ${renewDeadlineSeconds}, takes more than ${jitterFactor} times ${nameOf('retryPeriodSeconds')}'s ${retryPeriodSeconds}`,
+      `${nameOf('renewDeadlineSeconds')}: got ${renewDeadlineSeconds}, ` +
+        `takes more than ${jitterFactor} times ${nameOf('retryPeriodSeconds')}'s ${retryPeriodSeconds}`,
     );
   }
   return timings;

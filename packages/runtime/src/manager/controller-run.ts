@@ -38,17 +38,17 @@ export class ControllerRun {
   async stop(): Promise<boolean> {
     this.#stopping.abort();
     this.controller.drain();
-    const gaveUp = Promise.withResolvers<false>();
+    const timedOut = Promise.withResolvers<false>();
     let deadline = setTimeout(() => {
       this.#abortReconciles.abort();
-      deadline = setTimeout(() => gaveUp.resolve(false), abortTimeoutMs);
+      deadline = setTimeout(() => timedOut.resolve(false), abortTimeoutMs);
     }, this.#drainTimeoutMs);
     // start() reports the error.
     const ended = Promise.resolve(this.#running).then(
       () => true,
       () => true,
     );
-    const hasEnded = await Promise.race([ended, gaveUp.promise]);
+    const hasEnded = await Promise.race([ended, timedOut.promise]);
     clearTimeout(deadline);
     this.controller.detach();
     return hasEnded;

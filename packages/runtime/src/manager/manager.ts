@@ -28,9 +28,10 @@ export interface ManagerOptions {
   /** How long to wait for running reconciles when the manager stops, in milliseconds. Default 20,000. */
   readonly drainTimeoutMs?: number;
   /**
-   * The run fails if the API server continuously forbids listing or watching a kind for this long, in milliseconds, before
-   * its informer has synced. An unreachable server, or one that does not serve the kind yet, is waited for. After the
-   * sync, the manager is not ready while lists and watches of a kind have failed for this long. Default 120,000.
+   * The run fails if the API server continuously forbids listing or watching a kind for this long, in milliseconds,
+   * before the kind's informer has synced. The manager waits for an unreachable server, and for one that does not serve
+   * the kind yet. After the sync, the manager is not ready while lists and watches of a kind have failed for this long.
+   * Default 120,000.
    */
   readonly cacheSyncTimeoutMs?: number;
 }
@@ -38,9 +39,9 @@ export interface ManagerOptions {
 /** Options of {@link Manager.run}. */
 export interface ManagerRunOptions {
   /**
-   * The manager is a warm standby until this resolves: it fills its caches and keeps them current, but controllers receive
-   * no events, reconcile nothing and run no sources. Then every cached object is enqueued, as at any start. Must not
-   * reject. Default: no standby.
+   * The manager is a warm standby until this resolves: it fills its caches and keeps them current, but controllers
+   * receive no events, reconcile nothing and run no sources. Then every cached object is enqueued, as at any start.
+   * Must not reject. Default: no standby.
    */
   readonly leading?: Promise<unknown>;
 }
@@ -49,15 +50,18 @@ export interface ManagerRunOptions {
 export interface Readiness {
   readonly ready: boolean;
   /**
-   * The resources whose caches have not synced, or are stale: by a programming error, or because lists and watches have
-   * failed for `cacheSyncTimeoutMs`.
+   * The resources whose caches have not synced or are stale. A cache is stale after a programming error, or when lists
+   * and watches have failed for `cacheSyncTimeoutMs`.
    */
   readonly waitingFor: readonly string[];
-  /** The Lease whose holder is not known, in a process that contends for one: see `Operator.readiness`. */
+  /** The Lease whose holder is unknown, in a process that contends for the Lease: see `Operator.readiness`. */
   readonly lease?: string;
-  /** Where the Leases of other operators are not listed yet: a namespace, or `all namespaces`. One of them may work in the same namespaces. */
+  /**
+   * Where the Leases of other operators have not been listed yet: a namespace, or `all namespaces`. Another operator
+   * may work in the same namespaces.
+   */
   readonly unlistedLeases?: string;
-  /** Which other operator works in the same namespaces. This one waits until that one has stopped. */
+  /** Which other operator works in the same namespaces. This operator waits until the other one has stopped. */
   readonly conflict?: string;
 }
 
@@ -69,8 +73,9 @@ export interface ManagerContents {
 }
 
 /**
- * Owns the informers, one per kind and version, and the controllers. Starts caches before workers, and stops in order: no new work,
- * drain, abort, caches. Informers and controllers can be added and removed at any time, also while the manager runs.
+ * Owns the informers, one per kind and version, and the controllers. Starts caches before workers. On a stop, it takes
+ * no new work, drains the reconciles, aborts them, and then stops the caches. Informers and controllers can be added
+ * and removed at any time, even while the manager runs.
  *
  * @example
  * const manager = new Manager({ client, log, metrics });
@@ -94,7 +99,7 @@ export class Manager {
   readonly #fatalError = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
-  /** Resolves when the standby ends. Undefined if the manager is no standby. */
+  /** Resolves when the standby ends. Undefined if the manager is not a standby. */
   #leading: Promise<unknown> | undefined;
 
   /** @throws RangeError for a timeout that is not positive or too long for a timer. */
@@ -106,19 +111,20 @@ export class Manager {
     this.#observer = options.observer;
     this.#drainTimeoutMs = requireTimerMs('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
     this.#cacheSyncTimeoutMs = requireTimerMs('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
-    // `run` awaits it. If the manager never runs, the rejection must not be unhandled.
+    // `run` awaits this promise. If the manager never runs, the rejection must not count as unhandled.
     this.#fatalError.promise.catch(() => {});
   }
 
   /**
-   * Returns the shared informer of a kind. Creates it on first use, and starts it if the manager runs. The caller holds the
-   * informer until {@link release}; the last release stops it. A controller does both for the kinds that it watches.
+   * Returns the shared informer of a kind. Creates it on first use, and starts it if the manager runs. The caller holds
+   * the informer until {@link release}; the last release stops it. A controller does both for the kinds that it
+   * watches.
    *
-   * A version of a kind has one informer, because two caches of one kind could disagree. The first caller's options apply.
-   * Later callers pass the same options, or none.
+   * A version of a kind has one informer, because two caches of one kind could disagree. The first caller's options
+   * apply. Later callers pass the same options, or none.
    *
-   * @throws Error if the kind's informer has other options, and for a new informer after the manager has stopped; RangeError
-   *   for invalid options.
+   * @throws Error if the kind's informer has other options, and for a new informer after the manager has stopped;
+   *   RangeError for invalid options.
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
     const resource = versionedResource(kind);
@@ -140,7 +146,7 @@ export class Manager {
   }
 
   /**
-   * Releases the informer of a kind. If nobody else holds it, stops it and resolves when it has stopped.
+   * Releases the informer of a kind. The last release stops the informer, and resolves when it has stopped.
    *
    * @throws Error if nobody holds an informer of the kind.
    */
@@ -154,8 +160,8 @@ export class Manager {
   }
 
   /**
-   * Adds a controller. It starts when the caches of the kinds that it watches have synced, and those that no controller watches. So a kind that
-   * cannot be listed keeps no other controllers from starting.
+   * Adds a controller. It starts when the caches of the kinds that it watches, and of the kinds that no controller
+   * watches, have synced. So a kind that cannot be listed delays only the controllers that watch it.
    *
    * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
    *   {@link informer} throws.
@@ -163,7 +169,7 @@ export class Manager {
   controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
     this.#refuseIfStopped();
     const name = options.name ?? kind.kind.toLowerCase();
-    if (this.#controllers.has(name)) throw new Error(`there is a controller "${name}" already: give this one a name`);
+    if (this.#controllers.has(name)) throw new Error(`controller "${name}" already exists: give this one another name`);
     const held: Kind[] = [];
     const informers: InformerSource = (other, informerOptions) => {
       const informer = this.informer(other, informerOptions);
@@ -184,16 +190,18 @@ export class Manager {
       await release();
     };
     let removed: Promise<void> | undefined;
-    // Remove once: a second release would take the informers from their other holders.
+    // Remove only once: a second release would release the informers of other holders.
     return { name, remove: () => (removed ??= remove()) };
   }
 
-  /** Resolves when all caches present at the start have synced. Never resolves if the manager stops before. */
+  /** Resolves when all caches that were present at the start have synced. Never resolves if the manager stops first. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
 
-  /** What it holds now, for tests that judge its caches: the informers, and the resources with versions that each controller watches. */
+  /**
+   * The current informers, and the versioned resources that each controller watches, for tests that check the caches.
+   */
   inspect(): ManagerContents {
     return {
       informers: [...this.#informers.values()].map(({ informer }) => informer),
@@ -216,15 +224,15 @@ export class Manager {
       return new Controller(kind, options, { client, informers, informerOf, log, metrics, observer });
     } catch (error) {
       this.#forget(name);
-      // Cannot reject: it releases only informers that it holds.
+      // This cannot reject, because it releases only informers that are held.
       void release();
       throw error;
     }
   }
 
   /**
-   * For a liveness probe: by controller, how long its slowest reconcile has exceeded the time limit, in milliseconds. Only
-   * controllers with such a reconcile.
+   * For a liveness probe: how long each controller's slowest reconcile has exceeded its time limit, in milliseconds.
+   * Contains only controllers with such a reconcile.
    */
   overruns(): ReadonlyMap<string, number> {
     const all = [...this.#controllers].map(([name, { controller }]) => [name, controller.overrunMs] as const);
@@ -243,10 +251,11 @@ export class Manager {
   /**
    * Runs until the signal is aborted, then drains and resolves. While the API server is unreachable, it waits.
    *
-   * @throws CacheSyncError for a missing permission; an error that a worker throws outside a reconcile: a programming error.
+   * @throws CacheSyncError for a missing permission; an error that a worker throws outside a reconcile: a programming
+   *   error.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
-    if (this.#state !== 'new') throw new Error('a manager runs once');
+    if (this.#state !== 'new') throw new Error('a manager runs only once: construct a new one');
     this.#state = 'running';
     if (leading !== undefined) this.#standBy(leading);
     const synced = this.#allSynced();
@@ -264,7 +273,7 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // After the first list, a missing permission only makes the process unready: it may come back.
+    // After the first list, a missing permission only makes the process unready, because the permission may come back.
     informer.onUnavailable(() => {
       const isStarting = !stopping.aborted && !informer.hasSynced;
       const missing = isStarting ? informer.missingPermission(this.#cacheSyncTimeoutMs) : undefined;
@@ -300,7 +309,7 @@ export class Manager {
    * @param isNeeded limits the caches, by resource and version. Default: all.
    */
   #allSynced(isNeeded: (resource: string) => boolean = () => true): Promise<unknown> {
-    // Skip synced informers: each controller that is added and removed would leave a listener on them.
+    // Skip synced informers: otherwise each controller that is added and removed would leave a listener on them.
     const unsynced = [...this.#informers].filter(
       ([resource, { informer, delaysStart }]) => delaysStart && !informer.hasSynced && isNeeded(resource),
     );
@@ -332,7 +341,7 @@ export class Manager {
     await Promise.all([...this.#informers.values()].map((shared) => shared.stop()));
   }
 
-  /** Removes what was collected about a controller. */
+  /** Removes the metrics and other data collected about a controller. */
   #forget(name: string): void {
     this.#metrics.removeController(name);
     this.#observer?.controllerRemoved(name);

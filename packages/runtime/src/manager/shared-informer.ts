@@ -29,13 +29,14 @@ export class SharedInformer {
   /**
    * Adds a holder.
    *
-   * @param options which the holder requires. Undefined: any.
+   * @param options the options that the holder requires. Undefined: any options.
    * @throws Error if the informer has other options.
    */
   hold<T extends KubeObject>(options: InformerOptions<T> | undefined): void {
     if (options !== undefined && !isDeepStrictEqual(options, this.#options)) {
       throw new Error(
-        `the informer of ${resourceName(this.informer.kind)} has ${namesOf(this.#options)}, and ${namesOf(options)} was asked for: pass the same options, or none`,
+        `the informer of ${resourceName(this.informer.kind)} has ${namesOf(this.#options)}, ` +
+          `and ${namesOf(options)} was asked for: pass the same options, or none`,
       );
     }
     this.#holders += 1;

@@ -12,7 +12,9 @@ export interface EventLimits {
   readonly burst?: number;
   /** The time after which an object may have one more Event, in milliseconds. Default 300,000, as in client-go. */
   readonly refillMs?: number;
-  /** The maximum number of remembered objects; the least recently used one is evicted. Default 4,096, as in client-go. */
+  /**
+   * The maximum number of remembered objects; the least recently used one is evicted. Default 4,096, as in client-go.
+   */
   readonly maxObjects?: number;
 }
 
@@ -98,7 +100,7 @@ export class ObjectEvents<S extends EventSeries> {
     return this.#dropped;
   }
 
-  /** True if there is no series and the token bucket is full, so that forgetting the object changes nothing. */
+  /** True if there is no series and the token bucket is full, so that nothing is lost by forgetting the object. */
   isIdle(): boolean {
     this.#refill();
     return this.#series.length === 0 && this.#tokens >= this.#burst;

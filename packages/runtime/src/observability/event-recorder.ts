@@ -32,9 +32,13 @@ export interface EventRecorderOptions extends EventLimits {
   readonly log: Logger;
   /** The client's gate. When it closes, queued Events are dropped without a log line for each. Default: no gate. */
   readonly gate?: Gate | undefined;
-  /** A series ends, and its last count is written, after this time without an Event. Default 360,000, as in client-go. */
+  /**
+   * A series ends, and its last count is written, after this time without an Event. Default 360,000, as in client-go.
+   */
   readonly seriesSilenceMs?: number;
-  /** How often the count of a continuing series is written, before the API server expires its Event. Default 1,800,000. */
+  /**
+   * How often the count of a continuing series is written, before the API server expires its Event. Default 1,800,000.
+   */
   readonly seriesRefreshMs?: number;
   /** The maximum number of queued writes, which limits the memory; further Events are dropped. Default 20,000. */
   readonly maxWaiting?: number;
@@ -46,7 +50,6 @@ interface Series extends EventSeries {
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;
-  /** The number of occurrences. */
   count: number;
   /** The last occurrence, in milliseconds since 1970. */
   lastObserved: number;
@@ -61,12 +64,14 @@ interface Series extends EventSeries {
 /**
  * Writes Events in the background: callers never wait, and a failure is only logged.
  *
- * - At most four writes run concurrently, so that reconciles take precedence in a storm. At most 20,000 writes are queued.
+ * - At most four writes run concurrently, so that reconciles take precedence in a storm. At most 20,000 writes are
+ *   queued.
  * - A repeated Event (same object, type, reason, action and note) joins a series. The second occurrence turns the Event
- *   into a series. Later occurrences are only counted; the count is written when the series ends, and every half hour while
- *   it continues. client-go (tools/events) does the same, but compares the object's resourceVersion instead of the note.
- * - An object may have 25 Events in a burst and one more every five minutes. Further Events are dropped, which is logged
- *   once. client-go does the same (tools/record, EventSourceObjectSpamFilter).
+ *   into a series. Later occurrences are only counted. The count is written when the series ends, and every half hour
+ *   while it continues. client-go (tools/events) does the same, but compares the object's resourceVersion instead of
+ *   the note.
+ * - An object may have 25 Events in a burst and one more every five minutes. Further Events are dropped, which is
+ *   logged once. client-go does the same (tools/record, EventSourceObjectSpamFilter).
  * - Only the 4,096 objects with the latest Events are remembered.
  */
 export class EventRecorder {
@@ -144,8 +149,8 @@ export class EventRecorder {
   }
 
   /**
-   * Writes the current counts of all series. Resolves when all Events recorded so far are written or have failed, or after
-   * the timeout.
+   * Writes the current counts of all series. Resolves when all Events recorded so far are written or have failed, or
+   * after the timeout.
    */
   async flush(timeoutMs: number): Promise<void> {
     const done = new AbortController();

@@ -6,10 +6,10 @@ import { text } from 'node:stream/consumers';
 import type { Logger } from '../shared/logger.ts';
 import type { ActivityQuery, ExplainQuery } from './explanation.ts';
 
-/** The socket is in a folder of its own, whose mode keeps other users out also while the socket is being made. */
+/** The socket has its own folder. The folder's mode keeps other users out, even while the socket is being created. */
 const socketPath = (folder: string): string => join(folder, 'echoperator', 'explain.sock');
 
-/** A longer request is not one of ours. */
+/** A longer request cannot be a valid query. */
 const maxRequestLength = 4096;
 const timeoutMs = 5000;
 const maxConnections = 8;
@@ -20,11 +20,12 @@ export interface ExplainServer {
 }
 
 /**
- * Answers queries on a Unix socket that only the user of this process may open.
+ * Serves queries on a Unix socket that only the user of this process may open.
  *
- * @param answer its result is sent as JSON. If it throws, this is logged, and the connection ends without an answer.
- * @throws the system's error if the folder cannot be written; Error if the socket's folder is open to other users, or another process answers
- *   on the socket.
+ * @param answer returns the response, which is sent as JSON. If it throws, the error is logged, and the connection ends
+ *   without a response.
+ * @throws the system's error if the folder cannot be written; Error if the socket's folder is open to other users, or
+ *   another process serves the socket.
  */
 export async function serveExplanations(
   folder: string,
@@ -61,9 +62,10 @@ export async function serveExplanations(
 }
 
 /**
- * Asks the operator that serves explanations in this folder.
+ * Queries the operator that serves explanations in this folder.
  *
- * @throws the system's error if no operator answers (`ENOENT`, `ECONNREFUSED`, `EACCES`); SyntaxError if the answer is incomplete.
+ * @throws the system's error if no operator responds (`ENOENT`, `ECONNREFUSED`, `EACCES`); SyntaxError if the response
+ *   is incomplete.
  */
 export async function askForExplanation(folder: string, query: ExplainQuery | ActivityQuery): Promise<unknown> {
   const socket = connect(socketPath(folder));
@@ -81,7 +83,7 @@ function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) =
   let request = '';
   socket.setEncoding('utf8');
   socket.setTimeout(timeoutMs, () => socket.destroy());
-  // A client that went away.
+  // The client has closed the connection.
   socket.on('error', () => socket.destroy());
   socket.on('data', (chunk) => {
     request += chunk;
@@ -114,7 +116,7 @@ async function makePrivateFolder(path: string): Promise<void> {
   if (!isPrivate) throw new Error(`${path} must belong to the user of this process, with the mode 700`);
 }
 
-/** A socket that a killed process left behind refuses connections. */
+/** If a killed process left the socket behind, connecting is refused. */
 async function isServed(path: string): Promise<boolean> {
   const socket = connect(path);
   try {

@@ -6,97 +6,97 @@ import type { Cause, DeltaCause } from '../queue/cause.ts';
 import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile-record.ts';
 import type { RecordedKey } from './recorded-key.ts';
 
-/** The object that is asked about. */
+/** Asks about one object. */
 export interface ExplainQuery {
-  /** In any form that kubectl takes: `Echo`, `echos`, `echos.mmontes.io`, `ec`. */
+  /** In any form that kubectl accepts: `Echo`, `echos`, `echos.mmontes.io`, `ec`. */
   readonly kind: string;
   /** Ignored for a cluster-scoped kind. */
   readonly namespace: string;
   readonly name: string;
 }
 
-/** The reconciles that sent something or failed, and everything that has not ended, are asked about. */
+/** Asks about the reconciles that sent something or failed, and about everything that has not ended. */
 export interface ActivityQuery {
   /** Default: all namespaces, and cluster-scoped objects. */
   readonly namespace?: string;
   readonly withinSeconds: number;
 }
 
-/** A request of a reconcile, or an object that it found as desired. */
+/** A request of a reconcile, or an object that a reconcile found as desired. */
 export interface ExplainedStep {
-  /** A verb of the client; `unchanged`: nothing differed, so that no apply was sent. */
+  /** A verb of the client. `unchanged`: nothing differed, so no apply was sent. */
   readonly verb: string;
   readonly kind: string;
   readonly name?: string;
   readonly subresource?: string;
-  /** The fields that a patch sets, or whose differences an apply removes. */
+  /** The fields that a patch sets, or that an apply corrects. */
   readonly paths?: readonly string[];
   /**
-   * `ok`, an HTTP status, `no response`, or `none before the reconcile ended`. Absent for `unchanged`, and while both the request and the
-   * reconcile run.
+   * `ok`, an HTTP status, `no response`, or `none before the reconcile ended`. Absent for `unchanged`, and while both
+   * the request and the reconcile run.
    */
   readonly answer?: string;
   readonly ms?: number;
 }
 
-/** A reconcile, or the last of several alike. */
+/** A reconcile, or the last of several similar reconciles. */
 export interface ExplainedReconcile {
   readonly at: string;
-  /** Why it ran. */
+  /** Why the reconcile ran. */
   readonly why: string;
-  /** How many reconciles alike ran before, and when the first one did. */
+  /** How many similar reconciles ran before, and when the first one did. */
   readonly repeated?: { readonly times: number; readonly firstAt: string };
   /** How long the key was in the queue. */
   readonly queuedMs: number;
   readonly steps: readonly ExplainedStep[];
   /** How many steps are not listed. */
   readonly furtherSteps?: number;
-  /** Absent while it runs. */
+  /** Absent while the reconcile runs. */
   readonly ms?: number;
-  /** The reason of `Ready` that it reported. */
+  /** The reason of `Ready` that the reconcile reported. */
   readonly reason?: string;
   readonly outcome?: 'success' | 'error' | 'requeue_after';
   readonly failure?: 'terminal' | 'panic' | 'timeout';
-  /** Classes, codes and names; not the message, which may quote values. The log has it. */
+  /** Classes, codes and names, without the message, which may quote values. The log has the message. */
   readonly error?: string;
-  /** When the key was to run again. */
+  /** When the key is requeued. */
   readonly nextAt?: string;
 }
 
-/** Why an object is as it is, as far as the operator remembers. */
+/** Explains the state of an object, from the recorded reconciles. */
 export interface Explanation {
   readonly kind: string;
   readonly key: string;
   readonly at: string;
   /** What the key waits for now. */
   readonly now: string;
-  /** How many reconciles ended since the first that was recorded. */
+  /** How many reconciles ended since the first recorded one. */
   readonly total: number;
   /** Oldest first; the last one may be running. */
   readonly reconciles: readonly ExplainedReconcile[];
-  /** The last change of the object that the controller's predicate dropped. */
+  /** The last change of the object that the controller's predicate rejected. */
   readonly ignored?: { readonly at: string; readonly change: string };
 }
 
-/** What an operator did, and what it has not ended. */
+/** What an operator did, and what has not ended. */
 export interface Activity {
   /** Absent: all namespaces. */
   readonly namespace?: string;
   readonly withinSeconds: number;
   readonly at: string;
-  /** Oldest first. Reconciles that still run are listed whenever they started, and even if they sent nothing. */
+  /** Oldest first. Includes every running reconcile, whenever it started, even if it sent nothing. */
   readonly reconciles: readonly (ExplainedReconcile & { readonly kind: string; readonly key: string })[];
-  /** Objects that are reconciled now, and where they are. Those that wait for the longest come first. */
+  /** Objects that are being reconciled, and their state. The longest-waiting objects come first. */
   readonly unfinished: readonly { readonly kind: string; readonly key: string; readonly now: string }[];
   /** How many such objects are not listed. */
   readonly furtherUnfinished?: number;
 }
 
-/** What an operator answers to a query. */
+/** An operator's response to a query. */
 export interface ExplainAnswer {
   /** Absent if there is a `problem`. */
   readonly explanation?: Explanation | undefined;
-  /** Present if it was asked for. */
+  /** Present if the query asked for it. */
   readonly activity?: Activity;
   /** Why there is no explanation. */
   readonly problem?: string;
@@ -113,7 +113,7 @@ export interface ExplainAnswer {
   };
 }
 
-/** A controller, and what is recorded of its keys. */
+/** A controller, and the records of its keys. */
 export interface RecordedController {
   readonly controller: ObservedController;
   readonly keys: ReadonlyMap<string, RecordedKey>;
@@ -149,10 +149,10 @@ export function explainObject(controllers: Iterable<RecordedController>, query: 
 const lastReasonOf = (recorded: RecordedKey | undefined): string =>
   recorded?.lastReason === undefined || recorded.running !== undefined ? '' : `; last reason ${recorded.lastReason}`;
 
-/** Limits the answer. */
+/** Limits the size of the response. */
 const maxUnfinished = 100;
 
-/** Explains what the operator did, as far as it remembers, and what it has not ended. Searches all records. */
+/** Explains what the operator did, from the recorded reconciles, and what has not ended. Searches all records. */
 export function explainActivity(
   controllers: Iterable<RecordedController>,
   { namespace, withinSeconds }: ActivityQuery,
@@ -192,10 +192,10 @@ export function explainActivity(
   };
 }
 
-/** Whether it sent nothing and did not fail. */
+/** Whether the reconcile sent nothing and did not fail. */
 const isQuiet = ({ requests, error }: ReconcileRecord): boolean => requests === 0 && error === undefined;
 
-/** The name of a function that is written where it is used says nothing. */
+/** An inline function has no name, or only the name of the option. */
 const predicateOf = ({ predicate = '' }: ObservedController): string =>
   ['', 'predicate'].includes(predicate) ? 'the predicate of the controller' : `the predicate ${predicate}`;
 
@@ -287,13 +287,13 @@ function describeDelta({ kind, change, paths, by, origin }: DeltaCause): string 
 
 const foundBy = { list: ', found by a list', watch: '', response: ', shown by a response' } as const;
 
-/** Why a key was enqueued, in words. */
+/** Describes why a key was enqueued. */
 function describeCause(cause: Cause | undefined, retries: number): string {
   switch (cause?.type) {
     case 'delta':
       return describeDelta(cause);
     case 'retry':
-      // A reconcile that another event caused may have succeeded meanwhile.
+      // A reconcile with another cause may have succeeded in the meantime.
       return retries === 0 ? 'a retry' : `retry ${retries}`;
     case 'requeue':
       return 'the requeue that it had asked for';
@@ -312,7 +312,7 @@ function describeCause(cause: Cause | undefined, retries: number): string {
   }
 }
 
-/** A request in words: `patch Echo hello status`. */
+/** Describes a request: `patch Echo hello status`. */
 export const nameOf = ({ verb, kind, name, subresource }: Omit<ExplainedStep, 'answer' | 'ms'> | StepRecord): string =>
   [verb, kind, name, subresource].filter((part) => part !== undefined).join(' ');
 

@@ -12,27 +12,28 @@ import {
 import { cutCause, type ReconcileRecord, RecordedReconcile, Weight } from './reconcile-record.ts';
 import { estimateBytes, RecordedKey } from './recorded-key.ts';
 
-/** V8 collects garbage late: the peak of the operator's memory grows by up to twice as much. */
+/** The peak of the process's memory grows by up to twice as much, because V8 collects garbage late. */
 const defaultMaxBytes = 3 * 1024 * 1024;
 
 /**
- * Remembers the last reconciles of each key: why they ran, what they sent, how they ended. Keeps names, reasons and codes, never values of
- * objects or messages of errors.
+ * Records the last reconciles of each key: why they ran, what they sent, how they ended. Keeps names, reasons and
+ * codes, never values of objects or messages of errors.
  *
- * Bounded, whatever users name and however many objects they create: at most 5 records of a key and 20 steps of a record, with texts of at
- * most 500 characters. When all take more than `maxBytes`, the least recently reconciled key is evicted, unless it is being reconciled. A
- * reconcile of an unrecorded key that sent nothing evicts nothing: a resync of many objects does not displace what was done.
+ * The memory is bounded, whatever names users choose and however many objects they create. A key has at most 5 records,
+ * a record at most 20 steps, and a text at most 500 characters. When all records take more than `maxBytes`, the least
+ * recently reconciled key is evicted, unless it is being reconciled. A no-op reconcile of an unrecorded key evicts
+ * nothing, so a resync of many objects does not displace records of changes.
  */
 export class FlightRecorder implements OperatorObserver {
   readonly #controllers = new Map<string, RecordedController & { readonly keys: Map<string, RecordedKey> }>();
   readonly #maxBytes: number;
-  /** The keys that have records, those that were reconciled least recently first. */
+  /** The keys that have records, least recently reconciled first. */
   readonly #recorded = new LinkedList<RecordedKey>();
   #bytes = 0;
 
   /**
-   * @param options.maxBytes how much of V8's heap the records may take by an estimate, which is rather too high. Reconciles that run do not
-   * count. Default: 3 MB.
+   * @param options.maxBytes the estimated maximum size of the records in V8's heap. The estimate is rather too high.
+   *   Running reconciles do not count. Default: 3 MB.
    */
   constructor({ maxBytes = defaultMaxBytes }: { readonly maxBytes?: number } = {}) {
     this.#maxBytes = maxBytes;
@@ -76,7 +77,7 @@ export class FlightRecorder implements OperatorObserver {
     return explainObject(this.#controllers.values(), query);
   }
 
-  /** Explains what the operator did in a namespace, as far as it remembers. Searches all records. */
+  /** Explains what the operator did in a namespace, from the recorded reconciles. Searches all records. */
   explainActivity(query: ActivityQuery): Activity {
     return explainActivity(this.#controllers.values(), query);
   }
@@ -96,7 +97,7 @@ export class FlightRecorder implements OperatorObserver {
     this.#count(recorded);
   }
 
-  /** Counts what a key takes now, and evicts others if that is too much. */
+  /** Updates the size of a key's records, and evicts other keys if the total is too large. */
   #count(recorded: RecordedKey): void {
     const bytes = estimateBytes(recorded);
     this.#bytes += bytes - recorded.countedBytes;
@@ -104,7 +105,7 @@ export class FlightRecorder implements OperatorObserver {
     while (this.#bytes > this.#maxBytes && this.#evictOldest());
   }
 
-  /** Returns false if all are being reconciled. Those stay, because `explain` reports reconciles that are stuck. */
+  /** Returns false if all keys are being reconciled. These stay, because `explain` reports stuck reconciles. */
   #evictOldest(): boolean {
     let oldest = this.#recorded.first;
     while (oldest?.running !== undefined) oldest = oldest.next;

@@ -19,18 +19,23 @@ export interface HttpServer {
   close(): Promise<void>;
 }
 
-/** The connections at once. Probes and Prometheus need a few, and a response of metrics takes about 100 kB until its client has read it. */
+/**
+ * The maximum number of connections. Probes and Prometheus need a few. A metrics response takes about 100 kB until its
+ * client has read it.
+ */
 const maxConnections = 64;
 
-/** How long a connection may last. Node's defaults let one without a request stay for a minute and a half. */
+/**
+ * The maximum duration of a connection. Node's defaults keep a connection without a request for a minute and a half.
+ */
 const connectionTimeoutMs = 10_000;
 
-/** The size of a request, in bytes. */
+/** The maximum size of a request, in bytes. */
 const maxRequestBytes = 8192;
 
 /**
- * Serves GET and HEAD on the given paths, and 404 on all others. For probes and metrics: it has no TLS. What a client can hold is limited:
- * one request without a body on each of 64 connections.
+ * Serves GET and HEAD on the given paths, and 404 on all others. For probes and metrics: it has no TLS. To limit what
+ * clients can occupy, it reads one request without a body on each of at most 64 connections.
  *
  * @param port 0 lets the system choose the port, which the result contains.
  * @throws the system's error if the port is in use.
@@ -38,7 +43,7 @@ const maxRequestBytes = 8192;
 export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
   const sockets = new Set<Socket>();
   const http = createHttpServer((request, response) => {
-    // Not parsed with URL: it throws for paths such as "//", and an error here would end the process.
+    // Do not parse the path with URL: it throws for paths such as "//", and an error here would end the process.
     const [path = '/'] = (request.url ?? '/').split('?', 1);
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
     response.setHeader('connection', 'close');
@@ -60,7 +65,7 @@ export async function serve(port: number, routes: Readonly<Record<string, Route>
       sockets.delete(socket);
       clearTimeout(timeout);
     });
-    if (sockets.size > maxConnections) oldestOfGreediest(sockets)?.destroy();
+    if (sockets.size > maxConnections) oldestOfBusiestAddress(sockets)?.destroy();
     readRequest(socket, (request) => http.emit('connection', connectionWith(request, socket)));
   });
   await listen(listener, port);
@@ -75,8 +80,8 @@ export async function serve(port: number, routes: Readonly<Record<string, Route>
 }
 
 /**
- * Reads one request, and closes the connection if more bytes follow. Node's parser works through all that it has read, also after the
- * connection is closed: it would block the event loop for 50 ms and more for 64 KiB of requests.
+ * Reads one request, and closes the connection if more bytes follow. Node's parser would process everything that it has
+ * read, even after the connection is closed. It would block the event loop for 50 ms and more for 64 KiB of requests.
  */
 function readRequest(socket: Socket, received: (request: Buffer) => void): void {
   let request = Buffer.alloc(0);
@@ -92,7 +97,7 @@ function readRequest(socket: Socket, received: (request: Buffer) => void): void 
   });
 }
 
-/** A connection from which the HTTP server reads just this request. */
+/** A stream from which the HTTP server reads only this request. */
 function connectionWith(request: Buffer, socket: Socket): Duplex {
   const connection = new Duplex({
     read: () => {},
@@ -109,8 +114,11 @@ function connectionWith(request: Buffer, socket: Socket): Duplex {
   return connection;
 }
 
-/** Of the address with the most connections, so that it does not keep the others out: the probes. */
-function oldestOfGreediest(sockets: Iterable<Socket>): Socket | undefined {
+/**
+ * Returns the oldest connection of the address with the most connections. Otherwise one client could keep the probes
+ * out.
+ */
+function oldestOfBusiestAddress(sockets: Iterable<Socket>): Socket | undefined {
   const byAddress = Map.groupBy(sockets, ({ remoteAddress }) => remoteAddress);
   const [greediest] = [...byAddress.values()].sort((one, other) => other.length - one.length);
   return greediest?.[0];

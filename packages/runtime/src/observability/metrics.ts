@@ -15,7 +15,10 @@ const reconcileBuckets = [
 /** client-go's buckets for the work queue, in seconds: powers of ten from 10 ns to 1,000 s. */
 const queueBuckets = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000];
 
-/** From an event to the end of its reconcile, in seconds: a reconcile takes milliseconds, its backoff and its queue minutes. */
+/**
+ * From an event to the end of its reconcile, in seconds. A reconcile takes milliseconds, but its backoff and its time
+ * in the queue may take minutes.
+ */
 const eventBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 
 /** A reconcile that has run for this many seconds counts as stuck. */
@@ -25,9 +28,10 @@ const stuckAfterSeconds = 60;
 const maxPriorities = 25;
 
 /**
- * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go where these have the metric, so that
- * dashboards for Go operators work. Observing is cheap: it changes plain numbers, which are read at a scrape. No label has a value per
- * object or namespace: the number of series depends on the controllers, the kinds that they watch, and the API server's status codes.
+ * The runtime's metrics. If controller-runtime or client-go has the same metric, it has the same name, labels and
+ * buckets, so that dashboards for Go operators work. Observing is cheap: it changes plain numbers, which are read at a
+ * scrape. No label has a value per object or namespace. So the number of series depends only on the controllers, the
+ * kinds that they watch, and the API server's status codes.
  */
 export class Metrics {
   readonly registry: Registry;
@@ -164,7 +168,9 @@ export class Metrics {
     });
     this.#eventAge = scrapedGauge(registry, {
       name: 'informer_last_event_age_seconds',
-      help: 'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. Normally a minute at most, ten for a kind that nobody has written since the API server started',
+      help:
+        'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. ' +
+        'Normally a minute at most, ten for a kind that nobody has written since the API server started',
       labels: ['resource'],
     });
     this.#cachedObjects = scrapedGauge(registry, {
@@ -174,7 +180,9 @@ export class Metrics {
     });
     this.#unreadableObjects = scrapedGauge(registry, {
       name: 'informer_unreadable_objects',
-      help: 'Cached objects of which a member cannot be read, because it is nested too deep; a warning in the log names each',
+      help:
+        'Cached objects of which a member cannot be read, because it is nested too deep; ' +
+        'a warning in the log names each',
       labels: ['resource'],
     });
     this.#lists = scrapedCounter(registry, {
@@ -204,12 +212,16 @@ export class Metrics {
     });
     this.#takeovers = scrapedCounter(registry, {
       name: 'leader_election_takeovers_total',
-      help: 'Times that this process began to lead, by why it could: the Lease was absent, released, expired, its holder crashed, or it was the own claim (`absence`, `release`, `expiry`, `crash`, `ownClaim`)',
+      help:
+        'Times that this process began to lead, by why it could: the Lease was absent, released, expired, its holder ' +
+        'crashed, or it was the own claim (`absence`, `release`, `expiry`, `crash`, `ownClaim`)',
       labels: ['name', 'reason'],
     });
     this.#fenceClosings = scrapedCounter(registry, {
       name: 'leader_election_fence_closings_total',
-      help: 'Times that this process could no longer write as leader, by why: it stopped (`stopped`), did not renew the Lease in time (`expiry`), or another has it (`taken`)',
+      help:
+        'Times that this process could no longer write as leader, by why: it stopped (`stopped`), ' +
+        'did not renew the Lease in time (`expiry`), or another has it (`taken`)',
       labels: ['name', 'reason'],
     });
     this.#perController = [
@@ -392,7 +404,9 @@ export class Metrics {
     };
   }
 
-  /** Adds the number of holders that a lease has had. @param read is called at each scrape; undefined: not known yet. */
+  /**
+   * Adds the number of holders that a lease has had. @param read is called at each scrape; undefined: not known yet.
+   */
   leaseTransitions(lease: string, read: () => number | undefined): void {
     this.#transitions.add({ name: lease }, read);
   }

@@ -1,9 +1,10 @@
-/** Control characters, line separators, and the marks that change the order in which a terminal shows text. */
+/** Control characters, line separators, and the marks that change the order in which a terminal prints text. */
 const unprintable = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
 
 /**
- * Escapes the characters of an external text that a terminal acts on instead of showing them, as `\u001b`. Line breaks too, so that a value cannot look
- * like further lines of the output. JSON stays valid, and means the same, as long as it has no line breaks between its tokens.
+ * Escapes the characters of an external text that control a terminal, as `\u001b`. Line breaks are escaped too, so that
+ * a value cannot look like further lines of the output. JSON without line breaks between its tokens stays valid and
+ * keeps its meaning.
  */
 export const printable = (text: string): string =>
   text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -14,27 +14,27 @@ const maxPaths = 4;
 const maxSteps = 20;
 
 /**
- * Longer texts of a record are cut: users choose names, labels, field managers and what a webhook says. A record takes at most 80 kB, and
- * usually less than 1 kB.
+ * Longer texts of a record are cut, because users choose names, labels, field managers and the messages of webhooks. A
+ * record takes at most 80 kB, and usually less than 1 kB.
  */
 const maxTextLength = 500;
 
-/** A request that a reconcile sent, or an object that it found as desired. */
+/** A request that a reconcile sent, or an object that a reconcile found as desired. */
 export interface StepRecord {
   /** `unchanged`: nothing was sent. */
   readonly verb: ClientRequest['verb'] | 'unchanged';
   readonly kind: string;
   readonly name: string | undefined;
   readonly subresource: string | undefined;
-  /** The fields that a patch sets, or whose differences an apply removes. */
+  /** The fields that a patch sets, or that an apply corrects. */
   readonly paths: string | undefined;
-  /** How long the request took. Undefined if it had no response when the reconcile ended, or until now. */
+  /** How long the request took. Undefined if it has no response yet, or had none when the reconcile ended. */
   readonly ms: number | undefined;
   /** The HTTP status of an error response; 200 for any success; 0 without a response. */
   readonly code: number;
 }
 
-/** One reconcile, or the last of several alike. Times are by `performance.now`. */
+/** One reconcile, or the last of several similar reconciles. Times are by `performance.now`. */
 export interface ReconcileRecord {
   readonly startedAtMs: number;
   readonly cause: Cause | undefined;
@@ -42,19 +42,19 @@ export interface ReconcileRecord {
   readonly furtherAdds: number;
   /** How long the key was in the queue. */
   readonly waitedMs: number;
-  /** How many times the key had failed in a row before. */
+  /** How many times the key had failed in a row before this reconcile. */
   readonly retries: number;
   readonly steps: readonly StepRecord[];
   /** Requests and unchanged objects beyond the limit of steps. */
   readonly furtherSteps: number;
   readonly requests: number;
-  /** The reason of `Ready` that it reported. */
+  /** The reason of `Ready` that the reconcile reported. */
   readonly reason: string | undefined;
   readonly outcome: ResultLabel | undefined;
   readonly failure: FailureKind | undefined;
   /** A summary without the error's message. */
   readonly error: string | undefined;
-  /** How long it took. Undefined while it runs. */
+  /** How long the reconcile took. Undefined while it runs. */
   readonly ms: number | undefined;
   readonly nextAtMs: number | undefined;
   /** How many reconciles this record stands for, and when the first one started. */
@@ -65,17 +65,17 @@ export interface ReconcileRecord {
 
 /** How much a reconcile explains. */
 export const Weight = {
-  /** It sent nothing, and at most a change of the status caused it. */
+  /** The reconcile sent nothing; at most a status change triggered it. */
   minor: 0,
-  /** It read or wrote a status, or a change of another field caused it. */
+  /** The reconcile read or wrote a status, or a change of another field triggered it. */
   ordinary: 1,
-  /** It changed more than a status, or failed. */
+  /** The reconcile changed more than a status, or failed. */
   acted: 2,
 } as const;
 
 export type Weight = (typeof Weight)[keyof typeof Weight];
 
-/** A step of a reconcile that runs. */
+/** A step of a running reconcile. */
 export class RecordedStep implements StepRecord, RequestTrace {
   readonly verb: StepRecord['verb'];
   readonly kind: string;
@@ -110,7 +110,7 @@ export class RecordedStep implements StepRecord, RequestTrace {
   }
 }
 
-/** A reconcile that runs. */
+/** A running reconcile. */
 export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   readonly #onEnded: (record: ReconcileRecord) => void;
   readonly startedAtMs: number;
@@ -121,12 +121,12 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
   readonly retries: number;
   readonly steps: RecordedStep[] = [];
   furtherSteps = 0;
-  /** The last of them: it may be in flight. */
+  /** The last step beyond the limit, which may be in flight. */
   lastFurtherStep: RecordedStep | undefined;
   requests = 0;
-  /** Grows as the reconcile does more. */
+  /** Increases as the reconcile does more. */
   weight: Weight;
-  /** The fields for whose differences the next apply is sent. */
+  /** The differing fields that the next apply corrects. */
   #differing: string | undefined;
   reason: string | undefined;
   outcome: ResultLabel | undefined;
@@ -200,7 +200,7 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
     this.#onEnded(this.#record());
   }
 
-  /** A copy: a response after the end changes nothing. */
+  /** Returns a copy, so that a response after the end of the reconcile changes nothing. */
   #record(): ReconcileRecord {
     const { startedAtMs, cause, furtherCauses, furtherAdds, waitedMs, retries, furtherSteps, requests } = this;
     const { reason, outcome, failure, error, ms, nextAtMs, count, firstStartedAtMs, weight } = this;
@@ -247,25 +247,25 @@ export class RecordedReconcile implements ReconcileRecord, ReconcileTrace {
 
 const none: readonly Cause[] = [];
 
-/** A long text is copied: a part of it would keep all of it in memory. */
+/** Cuts a long text and copies the result: a substring would keep the whole text in memory. */
 const cut = <Text extends string | undefined>(text: Text): Text | string =>
   text === undefined || text.length <= maxTextLength
     ? text
     : Buffer.from(`${text.slice(0, maxTextLength)}…`).toString();
 
-/** The cause itself, which keys share, unless it has a text that is too long. */
+/** Returns the cause itself, which keys share, unless a text in it is too long. */
 export const cutCause = (cause: Cause): Cause =>
   cause.type === 'delta' && [...cause.paths, cause.by ?? ''].some(({ length }) => length > maxTextLength)
     ? { ...cause, paths: cause.paths.map(cut), by: cut(cause.by) }
     : cause;
 
-/** Whether a field other than the status has changed. An object that was added or deleted has no paths. */
+/** Whether a field other than the status has changed. A cause for an added or deleted object has no paths. */
 const isNotable = (cause: Cause | undefined): boolean =>
   cause?.type === 'delta' && cause.paths.some((path) => !path.startsWith('status'));
 
 /**
- * In the applier's paths, what names an item of a list may be a value. Labels and annotations have names. A key in brackets contains no
- * bracket: the applier escapes them.
+ * Removes possible values from an applier's path: the key that identifies a list item may be a value. Names of labels
+ * and annotations stay. A key in brackets contains no bracket, because the applier escapes brackets.
  */
 const safePath = (path: string): string =>
   /^\.metadata\.(labels|annotations)\[[\w./-]{1,317}\]$/.test(path)

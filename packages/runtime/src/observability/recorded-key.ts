@@ -6,22 +6,22 @@ import type { ReconcileRecord, RecordedReconcile, StepRecord } from './reconcile
 /** How many reconciles of a key are kept. */
 const keptReconciles = 5;
 
-/** What is recorded of one key. */
+/** The recorded reconciles of one key. */
 export class RecordedKey implements Linked<RecordedKey> {
   readonly key: string;
-  /** All keys of its controller. */
+  /** The map of all recorded keys of the same controller. */
   readonly keys: Map<string, RecordedKey>;
   running: RecordedReconcile | undefined;
   /** The reconciles that have ended, oldest first. */
   readonly records: ReconcileRecord[] = [];
-  /** How many reconciles have ended since the first that was recorded. */
+  /** How many reconciles have ended since the first recorded one. */
   total = 0;
-  /** The reason of `Ready` that was reported last. */
+  /** The last reported reason of `Ready`. */
   lastReason: string | undefined;
-  /** The last change that the controller's predicate dropped, and when. */
+  /** The last change that the controller's predicate rejected, and its time. */
   filtered: Cause | undefined;
   filteredAtMs = 0;
-  /** The bytes that the recorder has counted for it. 0: it has no records. */
+  /** The bytes that the recorder has counted for this key. 0: the key has no records. */
   countedBytes = 0;
   previous: RecordedKey | undefined;
   next: RecordedKey | undefined;
@@ -31,28 +31,39 @@ export class RecordedKey implements Linked<RecordedKey> {
     this.keys = keys;
   }
 
-  /** The running reconcile has ended. Its record replaces an alike one or, if there are too many, the one that explains least. */
+  /**
+   * Records that the running reconcile has ended. Its record replaces a similar record or, if there are too many, the
+   * record that explains least.
+   */
   ended(record: ReconcileRecord): void {
     this.running = undefined;
     this.total += 1;
     this.lastReason = record.reason ?? this.lastReason;
-    const alike = this.records.find((each) => areAlike(each, record));
-    const replaced = alike ?? surplusOf(this.records);
+    const similar = this.records.find((each) => areSimilar(each, record));
+    const replaced = similar ?? surplusOf(this.records);
     if (replaced !== undefined) this.records.splice(this.records.indexOf(replaced), 1);
     this.records.push(
-      alike === undefined ? record : { ...record, count: alike.count + 1, firstStartedAtMs: alike.firstStartedAtMs },
+      similar === undefined
+        ? record
+        : { ...record, count: similar.count + 1, firstStartedAtMs: similar.firstStartedAtMs },
     );
   }
 }
 
-/** Of those with the least weight, the oldest: a reconcile that acted explains more than those that its own events caused. */
+/**
+ * Returns the oldest of the records with the least weight. A reconcile that acted explains more than the reconciles
+ * that its own events caused.
+ */
 function surplusOf(records: readonly ReconcileRecord[]): ReconcileRecord | undefined {
   if (records.length < keptReconciles) return undefined;
   const least = Math.min(...records.map(({ weight }) => weight));
   return records.find(({ weight }) => weight === least);
 }
 
-/** What alike reconciles have in common, beside their steps. The others are times and numbers of attempts. */
+/**
+ * The members that similar reconciles have in common, in addition to their steps. The other members are times and
+ * numbers of attempts.
+ */
 const commonMembers = [
   'requests',
   'furtherSteps',
@@ -65,18 +76,19 @@ const commonMembers = [
 ] as const;
 const commonStepMembers = ['verb', 'kind', 'code', 'name', 'subresource', 'paths'] as const;
 
-const areAlike = (a: ReconcileRecord, b: ReconcileRecord): boolean =>
+const areSimilar = (a: ReconcileRecord, b: ReconcileRecord): boolean =>
   a.steps.length === b.steps.length &&
   commonMembers.every((member) => isDeepStrictEqual(a[member], b[member])) &&
   a.steps.every((step, index) => commonStepMembers.every((member) => step[member] === b.steps[index]?.[member]));
 
 /**
- * How many bytes of V8's heap these take at most. `text` is a string that was concatenated and keeps its parts. Most characters take one
- * byte. A unit test measures that the sum suffices. The texts of kinds, verbs and subresources are shared by all records.
+ * The maximum number of bytes of V8's heap for each part. `text` is a string that was concatenated and keeps its parts.
+ * Most characters take one byte. A unit test measures that the sum is large enough. All records share the texts of
+ * kinds, verbs and subresources.
  */
 const bytesOf = { key: 320, record: 320, step: 104, cause: 136, text: 64, character: 2 } as const;
 
-/** An estimate of how many bytes of V8's heap a key and its records take: at least as many as they do. */
+/** Estimates how many bytes of V8's heap a key and its records take. The estimate is never too low. */
 export function estimateBytes({ key, records, filtered }: RecordedKey): number {
   const parts = records.reduce((sum, record) => sum + recordBytes(record), 0);
   return bytesOf.key + textBytes(key) + causeBytes(filtered) + parts;
@@ -92,7 +104,7 @@ const recordBytes = ({ cause, furtherCauses, steps, error, reason }: ReconcileRe
 
 const stepBytes = ({ name, paths }: StepRecord): number => bytesOf.step + textBytes(name) + textBytes(paths);
 
-/** Counts a cause as if no other key had it. */
+/** Counts a cause as if no other key shared it. */
 const causeBytes = (cause: Cause | undefined): number =>
   cause === undefined ? 0 : bytesOf.cause + (cause.type === 'delta' ? deltaTextBytes(cause) : 0);
 

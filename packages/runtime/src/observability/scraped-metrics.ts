@@ -29,8 +29,9 @@ export class Readings<Label extends string> {
 }
 
 /*
- * prom-client sorts, joins and checks the labels in each `inc` and `observe`, even on the children that `labels()` returns.
- * A reconcile needs ten such calls. So this module counts in plain numbers, which prom-client reads at a scrape.
+ * prom-client sorts, joins and checks the labels in each `inc` and `observe`, even on the children that `labels()`
+ * returns. A reconcile needs ten such calls. So this module counts in plain numbers, which prom-client reads at a
+ * scrape.
  */
 
 /** Creates a counter whose values are read at each scrape. Values with the same labels are added up. */
@@ -52,7 +53,10 @@ export function scrapedCounter<Label extends string>(
   return readings;
 }
 
-/** Creates a gauge whose values are read at each scrape. Of values with the same labels, the last added one counts. */
+/**
+ * Creates a gauge whose values are read at each scrape. If several values have the same labels, the last added one
+ * counts.
+ */
 export function scrapedGauge<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,

@@ -2,7 +2,7 @@ import { styleText } from 'node:util';
 import { duration, type ExplainAnswer, type ExplainedReconcile, type ExplainedStep, nameOf } from './explanation.ts';
 import { printable } from './printable.ts';
 
-/** How an answer is told. */
+/** Output options. */
 export interface StoryOptions {
   /** Escape sequences for a terminal. Default false. */
   readonly color?: boolean;
@@ -10,18 +10,18 @@ export interface StoryOptions {
 
 type Style = (format: 'dim' | 'red' | 'bold', text: string) => string;
 
-/** How an answer is written. */
+/** How parts of an explanation are formatted. */
 interface Format {
   readonly style: Style;
-  /** `14:03:05.120`, in UTC, with the date if it is not that of the answer. */
+  /** `14:03:05.120`, in UTC, with the date if it differs from the explanation's date. */
   readonly time: (iso: string) => string;
   /** The time at the beginning of a paragraph. */
   readonly clock: (iso: string) => string;
 }
 
 /**
- * An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads. Control characters in errors and names
- * are escaped.
+ * Formats an explanation as text: one paragraph per reconcile, newest last, then what the key waits for, and which
+ * process leads. Control characters in errors and names are escaped.
  *
  * @example
  * console.log(story({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
@@ -38,7 +38,7 @@ export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOp
   ].join('\n');
 }
 
-/** Before the styles, which are control characters too. */
+/** Escape texts before they are styled, because styles are control characters too. */
 const printableAnswer = (answer: Partial<ExplainAnswer>): Partial<ExplainAnswer> =>
   JSON.parse(JSON.stringify(answer), (_, value) => (typeof value === 'string' ? printable(value) : value));
 

@@ -8,9 +8,9 @@ import type { KeyState } from '../queue/work-queue.ts';
 export type ResultLabel = 'success' | 'error' | 'requeue_after';
 
 /**
- * Why a reconcile failed: `terminal`, its error is not retried; `panic`, it threw a value that indicates a defect (a
- * TypeError, ReferenceError, RangeError, or not an Error), which would be a panic in Go; `timeout`, it exceeded its time
- * limit.
+ * Why a reconcile failed. `terminal`: its error is not retried. `panic`: it threw a value that indicates a defect (a
+ * TypeError, ReferenceError, RangeError, or not an Error), which would be a panic in Go. `timeout`: it exceeded its
+ * time limit.
  */
 export type FailureKind = 'terminal' | 'panic' | 'timeout';
 
@@ -28,21 +28,21 @@ export interface QueuedKey {
   readonly cause: Cause | undefined;
   /** By `performance.now`. */
   readonly addedAtMs: number;
-  /** Why the key was added again while it waited, as far as the causes differ. */
+  /** The other causes for which the key was added while it waited, without duplicates. */
   readonly furtherCauses: readonly Cause[] | undefined;
   /** How many times the key was added again while it waited. */
   readonly furtherAdds: number;
 }
 
-/** What a controller knows of a key now. Times are by `performance.now`. */
+/** The current state of a key in a controller. Times are by `performance.now`. */
 export interface ControllerKeyState extends KeyState {
   readonly isInScope: boolean;
   readonly isCached: boolean;
-  /** The controller's predicate drops the object even as a new one. */
+  /** Whether the controller's predicate rejects even the `added` delta of the object. */
   readonly isFiltered: boolean;
 }
 
-/** A key that is reconciled now. */
+/** A key that is being reconciled. */
 export interface UnfinishedKey {
   readonly key: ObjectKey;
   /** Since when it has been in the queue, by `performance.now`. */
@@ -53,11 +53,14 @@ export interface UnfinishedKey {
 export interface ObservedController {
   readonly name: string;
   readonly kind: Kind;
-  /** The name of the function that is the predicate of its own kind, which may be empty. */
+  /** The name of the function that is the predicate of the controller's own kind. The name may be empty. */
   readonly predicate: string | undefined;
-  /** Not for the hot path. */
+  /** Do not call this on a hot path. */
   stateOf(key: ObjectKey): ControllerKeyState;
-  /** The keys that are reconciled now, also those whose last request has no response. Not for the hot path. */
+  /**
+   * The keys that are being reconciled, including keys whose last request has no response yet. Do not call this on a
+   * hot path.
+   */
   unfinished(): readonly UnfinishedKey[];
 }
 
@@ -78,7 +81,10 @@ export interface ReconcileTrace extends ClientTrace {
 
 /** Observes one controller. */
 export interface ControllerObserver {
-  /** The predicate of the controller's own kind has dropped a change of more than the status. `cause.paths` says what changed. */
+  /**
+   * The predicate of the controller's own kind has rejected a change of more than the status. `cause.paths` names the
+   * changed fields.
+   */
   filtered(key: string, cause: Cause): void;
   /** A reconcile starts. @param retries how many times the key has failed in a row before. */
   started(key: string, startedAtMs: number, queued: QueuedKey | undefined, retries: number): ReconcileTrace;
@@ -88,8 +94,8 @@ export interface ControllerObserver {
  * Observes every reconcile of an operator: why it ran, what it sent, and how it ended. Without an observer nothing is
  * collected.
  *
- * All calls are synchronous and must not throw. They are on the hot path: keep references to strings, not objects, which
- * would keep specs and Secrets alive.
+ * All calls are synchronous and must not throw. They are on the hot path: keep references to strings, not objects,
+ * which would keep specs and Secrets alive.
  */
 export interface OperatorObserver {
   controller(controller: ObservedController): ControllerObserver;

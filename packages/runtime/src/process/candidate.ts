@@ -18,34 +18,38 @@ import type { Logger } from '../shared/logger.ts';
 export interface LeaderElectionOptions {
   /** The Lease. The processes need `get`, `list`, `watch`, `create` and `update` of leases in its namespace. */
   readonly lease: Required<ObjectKey>;
-  /** Must be unique among the processes, as in `LeaderElectorOptions`. Default: host name (the pod's name), `_` and a uuid. */
+  /**
+   * Must be unique among the processes, as in `LeaderElectorOptions`. Default: host name (the pod's name), `_` and a
+   * uuid.
+   */
   readonly identity?: string;
   /** Default: 15, 10 and 2 seconds. */
   readonly timings?: LeaseTimings;
   /**
-   * Whether a standby fills its caches, so that it can work as soon as it leads. It costs the API server a watch, and the
-   * standby the memory, of every kind. Default false: a standby watches only its Lease.
+   * Whether a standby fills its caches, so that it can work as soon as it leads. Each kind costs the API server a watch
+   * and the standby memory. Default false: a standby watches only its Lease.
    */
   readonly warmStandby?: boolean;
   /**
-   * Creates the detector of crashed leaders, from the elector's client. Default: none; the Lease of a crashed leader
-   * expires.
+   * Creates the detector of crashed leaders, from the elector's client. Default: no detector, so that the Lease of a
+   * crashed leader must expire.
    */
   readonly crashDetector?: (client: Client) => CrashDetector;
   /**
-   * Keeps two operators of one name from working in the same namespaces: this one contends only while no other does. Default: no check.
+   * Keeps two operators of the same name from working in the same namespaces: this one contends only while no other
+   * works there. Default: no check.
    */
   readonly scope?: OperatorScope;
 }
 
-/** Who leads, as far as this process has observed. */
+/** The leader, as far as this process has observed. */
 export interface Leadership {
   /** The identity on the Lease. */
   readonly identity: string;
   readonly isThisProcess: boolean;
-  /** When this process observed it, or began to lead. */
+  /** When this process observed the leader, or began to lead. */
   readonly since: Date;
-  /** Why this process could begin to lead. Undefined if another one leads. */
+  /** Why this process could begin to lead. Undefined if another process leads. */
   readonly because: string | undefined;
 }
 
@@ -79,7 +83,7 @@ export class Candidate {
   readonly #log: Logger;
   /** The last observed leader, which may be this process. */
   #leader: { readonly identity: string; readonly since: Date } | undefined;
-  /** `looking`: whether another operator works. */
+  /** `looking`: checking whether another operator works in the same namespaces. */
   #state: 'new' | 'looking' | 'contending' | 'leading' | 'stopping' = 'new';
 
   /** @throws RangeError for inconsistent timings. */
@@ -89,7 +93,8 @@ export class Candidate {
     this.#lease = lease;
     this.#isWarm = warmStandby;
     this.#log = log;
-    // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in client-go.
+    // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in
+    // client-go.
     this.#transport = new Transport(connection, { userAgent: `${userAgent}/leader-election`, observe });
     const client = new HttpClient(this.#transport, name);
     this.#lookedIn = options.scope?.lookIn === 'allNamespaces' ? 'all namespaces' : lease.namespace;
@@ -117,9 +122,10 @@ export class Candidate {
 
   /**
    * Returns the result for a readiness probe. A standby is ready while it observes that the Lease is renewed
-   * ({@link LeaderElector.isLeaseAlive}) and, if it is a warm standby, its caches are ready. A leader is ready while its
-   * caches are, once it has looked whether another operator works in the same namespaces, or has given up looking: after ten
-   * seconds, or at once if it may not list Leases.
+   * ({@link LeaderElector.isLeaseAlive}). The caches of a warm standby must be ready too.
+   *
+   * A leader is ready while its caches are. It must also have checked whether another operator works in the same
+   * namespaces, or have given up: after ten seconds, or at once if it may not list Leases.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
@@ -133,11 +139,11 @@ export class Candidate {
   }
 
   /**
-   * Waits until no other operator works in the same namespaces, contends for the Lease, and works while it leads. Resolves when the work has
-   * ended and the Lease is released, or when the signal aborts before it leads.
+   * Waits until no other operator works in the same namespaces, contends for the Lease, and works while it leads.
+   * Resolves when the work has ended and the Lease is released, or when the signal aborts before it leads.
    *
-   * @throws LeadershipLostError as soon as the Lease is lost, ScopeTakenError as soon as another operator works in the same namespaces,
-   *   while reconciles may still run; the errors of the work.
+   * @throws LeadershipLostError as soon as the Lease is lost, ScopeTakenError as soon as another operator works in the
+   *   same namespaces. Reconciles may then still run. The errors of the work.
    */
   async run(signal: AbortSignal, work: LeaderWork): Promise<void> {
     this.#state = this.#scope === undefined ? 'contending' : 'looking';
@@ -196,7 +202,10 @@ export class Candidate {
     await running;
   }
 
-  /** Works unless another operator does. As the Lease is held by now, one that begins later sees it. */
+  /**
+   * Works unless another operator works in the scope. This process holds the Lease by now, so an operator that starts
+   * later finds it.
+   */
   async #whileScopeIsFree(stop: AbortSignal, work: () => Promise<void>): Promise<void> {
     const scope = this.#scope;
     if (scope === undefined) return work();

@@ -45,33 +45,38 @@ export interface ConnectOptions {
 export interface Operator {
   readonly connection: Connection;
   /**
-   * For set-up, and for tasks other than reconciles. A reconciler uses the client of its context, whose writes the caches show: with
-   * this one its next reconcile may read a cache that lacks them. With leader election, each request must pass the elector's fence, including
-   * reads. Informers use another client.
+   * For set-up, and for tasks other than reconciles. A reconciler must use the client of its context, because the
+   * caches show that client's writes. After a write with this client the next reconcile may read a cache that lacks the
+   * write. With leader election, each request, including reads, must pass the elector's fence. Informers use another
+   * client.
    */
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;
-  /** Use its `fence` as a gate for other outgoing calls that only a leader may make. Undefined without leader election. */
+  /**
+   * Use its `fence` as a gate for other outgoing calls that only a leader may make. Undefined without leader election.
+   */
   readonly elector: LeaderElector | undefined;
-  /** Has the client's field manager. */
+  /** Uses the client's field manager. */
   readonly applier: Applier;
   /** Add the controllers here. */
   readonly manager: Manager;
-  /** Who leads. Undefined without leader election, and until a leader is observed. */
+  /** The last observed leader. Undefined without leader election, and until a leader is observed. */
   leadership(): Leadership | undefined;
   /**
-   * For a readiness probe. A leader is ready while its caches are; see `ManagerOptions.cacheSyncTimeoutMs`. A standby is
-   * ready while it has observed a renewal of the Lease, or a new holder, during the last two lease durations; a warm
-   * standby's caches must be ready too.
+   * For a readiness probe. A leader is ready while its caches are; see `ManagerOptions.cacheSyncTimeoutMs`. A standby
+   * is ready if it has observed a renewal of the Lease, or a new holder, during the last two lease durations. The
+   * caches of a warm standby must be ready too.
    */
   readiness(): Readiness;
   /**
    * Runs the manager until the signal aborts, waits up to two seconds for the last Events, and closes the connections.
-   * With leader election, it first contends for the Lease, and releases the Lease after the last Event. Call it only once.
+   * With leader election, it first contends for the Lease, and releases the Lease after the last Event. Call it only
+   * once.
    *
-   * @throws the errors of `Manager.run`; LeadershipLostError as soon as the Lease is lost; ScopeTakenError if another operator works in its
-   *   scope. Reconciles may then still run, but none of their requests is sent, and the process should exit.
+   * @throws the errors of `Manager.run`; LeadershipLostError as soon as the Lease is lost; ScopeTakenError if another
+   *   operator works in its scope. Reconciles may then still run, but none of their requests is sent, and the process
+   *   should exit.
    */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -85,8 +90,8 @@ const eventFlushTimeoutMs = 2000;
  *
  * Sends no request. The API server may be unavailable: the running manager waits for it.
  *
- * @throws ConnectionError if no API server is configured; TypeError without `connection` and `environment`; RangeError for a
- *   name that is not a DNS subdomain, and for inconsistent timings of the Lease.
+ * @throws ConnectionError if no API server is configured; TypeError without `connection` and `environment`; RangeError
+ *   for a name that is not a DNS subdomain, and for inconsistent timings of the Lease.
  *
  * @example
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });
@@ -103,7 +108,10 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
   return connectOperatorWith(metrics, options);
 }
 
-/** As {@link connectOperator}. The metrics of the process can never be released, so many operators in one process must do without. */
+/**
+ * Like {@link connectOperator}, but with the caller's metrics. The metrics of the process can never be released, so
+ * many operators in one process must not create them.
+ */
 export async function connectOperatorWith(metrics: Metrics, options: ConnectOptions): Promise<Operator> {
   const { name, environment, log, kubeconfigPath, leaderElection, userAgent = name } = options;
   const { drainTimeoutMs, cacheSyncTimeoutMs } = options;
@@ -125,7 +133,7 @@ export async function connectOperatorWith(metrics: Metrics, options: ConnectOpti
   }
   const gate = candidate?.elector.fence;
   const client = new HttpClient(transport, name, { gate });
-  // Without the gate, because the informers of a warm standby must list and watch too.
+  // The reader has no gate, because the informers of a warm standby must list and watch too.
   const reader = new HttpClient(transport, name);
   const controller = options.reportingController ?? name;
   const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log, gate });

@@ -6,13 +6,13 @@ import type { Operator } from './connect-operator.ts';
 
 /** How an operator explains what it did. */
 export interface ExplainOptions {
-  /** Where the socket is made, which only the user of this process may open. */
+  /** The folder in which the socket is created. Only the user of this process may open the socket. */
   readonly folder: string;
-  /** What limits explanations of a kind, for example that its controller is disabled. Default: nothing. */
+  /** Notes that limit the explanations of a kind, for example that its controller is disabled. Default: none. */
   readonly notes?: (kind: string) => readonly string[];
 }
 
-/** What records reconciles, and answers the queries of `explain` about them. */
+/** Records reconciles, and serves explanations of them. */
 export interface Explaining {
   readonly recorder: FlightRecorder;
   readonly setOperator: (operator: Pick<Operator, 'leadership' | 'elector'>) => void;
@@ -20,8 +20,8 @@ export interface Explaining {
 }
 
 /**
- * Answers the queries about an operator, once it is set. Undefined if the socket cannot be made: then the operator runs without
- * explanations, and nothing is recorded.
+ * Serves explanations about an operator, once the operator is set. Returns undefined if the socket cannot be created.
+ * Then the operator runs without explanations, and nothing is recorded.
  */
 export async function startExplaining({ folder, notes }: ExplainOptions, log: Logger): Promise<Explaining | undefined> {
   const recorder = new FlightRecorder();

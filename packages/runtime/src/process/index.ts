@@ -1,9 +1,10 @@
 /**
- * `@echoperator/runtime/process`: the parts of the process that `runOperator` puts together.
+ * `@echoperator/runtime/process`: the parts of the process that `runOperator` assembles.
  *
- * Import this entry to write a `main` of your own: `connectOperator` makes the operator, `probeRoutes` and `metricsRoute`
- * answer the kubelet and Prometheus over `serve`, `terminationSignal` turns SIGTERM into an AbortSignal. It also names the
- * types of the options of `runOperator`, the `Manager` and the `EventRecorder`.
+ * Import this entry to write your own `main`: `connectOperator` creates the operator. `probeRoutes` and `metricsRoute`
+ * are routes for the kubelet and Prometheus, which `serve` serves. `terminationSignal` turns SIGTERM into an
+ * AbortSignal. This entry also exports the types of the options of `runOperator`, the `Manager` and the
+ * `EventRecorder`.
  */
 
 export type { RequestTrace } from '../client/client.ts';

@@ -4,16 +4,16 @@ import type { Manager } from '../manager/manager.ts';
 const tickMs = 100;
 
 /**
- * Additional health checks by name. A check throws an Error with the problem. A failed liveness probe restarts the process,
- * so check only the process itself, never an external service: a restart does not end an outage.
+ * Additional health checks by name. A check throws an Error with the problem. A failed liveness probe restarts the
+ * process, so check only the process itself, never an external service: a restart does not end an outage.
  */
 export type HealthChecks = Readonly<Record<string, () => void | Promise<void>>>;
 
 /** Options of {@link Liveness}. */
 export interface LivenessOptions {
   /**
-   * How long the event loop may be blocked. After a longer block, probes fail for this time, so that a kubelet, which probes
-   * every 10 s, notices it. Default 10,000.
+   * How long the event loop may be blocked. After a longer block, probes fail for this time, so that a kubelet, which
+   * probes every 10 s, notices it. Default 10,000.
    */
   readonly maxEventLoopDelayMs?: number;
   /** How long a reconcile may continue after its time limit, when its signal has aborted. Default 30,000. */

@@ -4,8 +4,8 @@ import type { Metrics } from '../observability/metrics.ts';
 import type { Liveness } from './liveness.ts';
 
 /**
- * Creates the routes of the liveness probe (`/healthz`) and the readiness probe (`/readyz`). A failed probe responds with 503
- * and the reasons.
+ * Creates the routes of the liveness probe (`/healthz`) and the readiness probe (`/readyz`). A failed probe responds
+ * with 503 and the reasons.
  *
  * @param subject an operator, or a manager that runs without leader election.
  * @param liveness Default: the process is healthy if it responds.

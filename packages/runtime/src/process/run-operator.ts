@@ -24,32 +24,40 @@ export interface OperatorProcess extends TerminableProcess {
 export interface RunOptions
   extends Omit<ConnectOptions, 'environment' | 'log' | 'leaderElection' | 'observer'>,
     AddOptions {
-  /** The controllers to run. Options such as `namespaces` and `workers` apply to each whose definition does not have its own. */
+  /**
+   * The controllers to run. Options such as `namespaces` and `workers` apply to each controller whose definition does
+   * not set them.
+   */
   readonly controllers?: readonly DefinedController[];
   /** Default: pino, which writes JSON lines to stdout. */
   readonly log?: Logger;
-  /** The name of a Lease in the pod's namespace (outside of a cluster: `default`), or options. Default: no leader election. */
+  /**
+   * The name of a Lease in the pod's namespace (outside a cluster: `default`), or options. Default: no leader election.
+   */
   readonly leaderElection?: string | LeaderElectionOptions | undefined;
-  /** The port of `/healthz`, `/readyz` and `/metrics`. Default: they are not served. */
+  /** The port of `/healthz`, `/readyz` and `/metrics`. Default: these are not served. */
   readonly port?: number;
-  /** Serves the metrics on a port of their own; `false`: nowhere. Default: `/metrics` on `port`. */
+  /** Serves the metrics on a separate port; `false` disables them. Default: `/metrics` on `port`. */
   readonly metrics?: { readonly port: number; readonly path: string } | false;
-  /** Answers `askForExplanation`. Default: nothing, and reconciles are not recorded. */
+  /** Serves explanations for `askForExplanation`. Default: none are served, and reconciles are not recorded. */
   readonly explain?: ExplainOptions | undefined;
   /** Options of `/healthz`. */
   readonly liveness?: LivenessOptions;
 }
 
 /**
- * Runs an operator as the whole process: connects, adds the controllers, runs until SIGTERM or SIGINT, and stops gracefully. It handles the
- * signals of the process and sets its exit code, with one line on stderr:
+ * Runs an operator as the whole process: connects, adds the controllers, runs until SIGTERM or SIGINT, and stops
+ * gracefully. It handles the signals of the process. On these failures it sets an exit code and writes one line to
+ * stderr:
  *
  * - 2 if no API server is configured, or a port is in use;
- * - 1 if it loses its Lease, or another operator works in its scope. The process then exits at once, even if reconciles still run.
+ * - 1 if it loses its Lease, or another operator works in its scope. The process then exits at once, even if reconciles
+ *   still run.
  *
- * For other behaviour use {@link connectOperator}.
+ * For other behavior use {@link connectOperator}.
  *
- * @param setUp adds what no definition can say, such as a controller of keys: `manager.controller`. Default: nothing.
+ * @param setUp adds what no definition can express, such as a controller of keys: `manager.controller`. Default:
+ *   nothing.
  * @throws the errors of `setUp`, of the manager and of the controllers.
  *
  * @example
@@ -68,7 +76,7 @@ export async function runOperator(
   try {
     await run(process, { ...options, log }, setUp, (lost) => {
       exitWith(1, lost);
-      // Explicitly, because a reconcile that does not end would keep the process alive.
+      // Exit explicitly: a reconcile that does not end would keep the process alive.
       process.exit(1);
     });
   } catch (error) {

@@ -7,8 +7,8 @@ export interface TerminableProcess {
 }
 
 /**
- * Returns a signal that aborts when the process receives SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at
- * once with exit code 1.
+ * Returns a signal that aborts when the process receives SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process
+ * at once with exit code 1.
  */
 export function terminationSignal(process: TerminableProcess, log: Logger): AbortSignal {
   const controller = new AbortController();

@@ -8,25 +8,25 @@ export interface DeltaCause {
   readonly origin: 'list' | 'watch' | 'response';
   /** The fields of a modified object that differ: `spec.replicas`. Never values. */
   readonly paths: readonly string[];
-  /** The field manager that made the change; several if they wrote within the same second. Undefined: not known. */
+  /** The field manager that made the change, or several if they wrote within the same second. Undefined: unknown. */
   readonly by: string | undefined;
 }
 
 /**
- * A reason without details. `takeover`: this process began to lead with filled caches.
- * `missed`: a change of another client may have enqueued nobody. `overwrite`: another client overwrites what the key writes, and its
- * correction waits.
+ * A cause without details. `takeover`: this process became leader with filled caches. `missed`: another client's change
+ * may have enqueued no key. `overwrite`: another client overwrites what the key writes, and the correction was
+ * postponed.
  */
 export interface PlainCause {
   readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'missed' | 'takeover' | 'overwrite';
 }
 
-/** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
+/** Why a key is in the queue. Many keys share one cause object, to save memory. */
 export type Cause = DeltaCause | PlainCause;
 
-/** How many causes of one key are kept. */
+/** How many causes are kept per key. */
 const maxCauses = 4;
 
-/** Adds a cause, unless it is there already or too many are. */
+/** Adds a cause, unless it is a duplicate or the limit is reached. */
 export const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
   causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];

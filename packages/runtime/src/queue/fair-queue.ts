@@ -4,17 +4,17 @@ import { type Linked, LinkedList } from './linked-list.ts';
 /** How urgent a key is. `low` is for keys of a list or a resync: they yield to live changes, but are not starved. */
 export type Priority = 'normal' | 'low';
 
-/** A key that waits for a worker, or that a worker has. */
+/** A key that waits for a worker, or that a worker is processing. */
 export class QueueItem implements Linked<QueueItem> {
   readonly key: string;
   priority: Priority;
   /** By `performance.now`. */
   readonly addedAtMs: number;
-  /** Why it was added first. */
+  /** Why the key was first added. */
   cause: Cause | undefined;
-  /** Why it was added again while it waited, as far as the causes differ. */
+  /** The other causes for which the key was added while it waited, without duplicates. */
   furtherCauses: readonly Cause[] | undefined;
-  /** How many times it was added again while it waited. Adds during its last reconcile count once per cause. */
+  /** How many times the key was added again while it waited. Adds during its last reconcile count once per cause. */
   furtherAdds = 0;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   eventAtMs: number | undefined;

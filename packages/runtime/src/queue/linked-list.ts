@@ -4,7 +4,7 @@ export interface Linked<Node> {
   next: Node | undefined;
 }
 
-/** A doubly linked list: removing any node is O(1). (A Map's first entry is found by skipping all deleted ones.) */
+/** A doubly linked list: removing any node is O(1). (Finding the first entry of a Map skips all deleted entries.) */
 export class LinkedList<Node extends Linked<Node>> {
   #first: Node | undefined;
   #last: Node | undefined;

@@ -9,7 +9,7 @@ export class TokenBucket {
   /**
    * @param options.perSecond tokens added per second; above 0. Infinity: no limit.
    * @param options.burst the initial and the largest number of tokens; at least 1.
-   * @param options.maxWaitMs the longest wait. The rate is exceeded rather than a caller delayed longer.
+   * @param options.maxWaitMs the longest wait. A caller never waits longer, even if that exceeds the rate.
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;
@@ -19,13 +19,13 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes a token and returns how long to wait for it, in whole milliseconds, which is a timer's resolution. */
+  /** Takes a token and returns how long to wait for it. Whole milliseconds, because that is a timer's resolution. */
   take(): number {
     if (this.#perSecond === Number.POSITIVE_INFINITY) return 0;
     const nowMs = performance.now();
     const accrued = ((nowMs - this.#countedAtMs) / 1000) * this.#perSecond;
     this.#countedAtMs = nowMs;
-    // Limit the debt to the longest wait: otherwise a burst of failures would delay retries long after it ended.
+    // Limit the debt to the longest wait. Otherwise a burst of failures would delay retries long after it ended.
     const least = (-this.#maxWaitMs / 1000) * this.#perSecond;
     this.#tokens = Math.max(Math.min(this.#tokens + accrued, this.#burst) - 1, least);
     // Subtract the rounding error of the sum, which would otherwise add a millisecond.

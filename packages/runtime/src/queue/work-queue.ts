@@ -22,11 +22,12 @@ export interface QueueObserver {
 export interface RetryOptions {
   /** The delay after a key's first failure; it doubles with each further one. Default 5 (as client-go). */
   readonly initialBackoffMs?: number;
-  /** The longest delay between two tries, before up to 10 % jitter. Default 60,000. */
+  /** The longest delay between two attempts, before up to 10 % jitter. Default 60,000. */
   readonly maxBackoffMs?: number;
   /**
-   * The rate limit for the retries of a namespace's keys together: many that fail in one do not delay those of another. It is
-   * exceeded rather than a retry delayed beyond `maxBackoffMs`. Default 10 (client-go's, for all keys). Infinity: no limit.
+   * The rate limit for all retries of one namespace, so that many failing keys in one namespace do not delay those of
+   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Default 10 (client-go's,
+   * for all keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
   /** How many retries of a namespace may exceed the rate limit in a burst. Default 100 (as client-go). */
@@ -42,13 +43,13 @@ export interface WorkQueueOptions extends RetryOptions {
 export interface AddOptions {
   /** Default: normal. */
   readonly priority?: Priority | undefined;
-  /** True if the cause of this add is a change that a watch or a response has shown. False for an object that a list has shown. */
+  /** Whether a watch event or a response caused this add. False for an object from a list. */
   readonly isEvent?: boolean;
   /** Time of the earliest event that no reconcile has handled yet, by `performance.now`. */
   readonly eventAtMs?: number | undefined;
 }
 
-/** After this many more urgent keys in a row, a waiting key of low priority is dequeued. */
+/** A waiting key of low priority is dequeued after this many keys of normal priority in a row. */
 const maxOvertaking = 32;
 
 /** Most urgent first. */
@@ -64,7 +65,7 @@ const emptyQueues = (): Readonly<Record<Priority, FairQueue>> => ({
 /** The retries of a namespace that has failures. */
 interface NamespaceRetries {
   readonly limit: TokenBucket;
-  /** How many of its keys have failures. */
+  /** How many keys of the namespace have failures. */
   failing: number;
 }
 
@@ -75,17 +76,17 @@ interface Timer {
   readonly cause: Cause;
 }
 
-/** How a key was added while a worker had it. */
+/** How a key was added while a worker was processing it. */
 interface AddedAgain {
   priority: Priority;
-  /** Time of the first event among the adds, by `performance.now`. */
+  /** Time of the first event among these adds, by `performance.now`. */
   eventAtMs: number | undefined;
   causes: readonly Cause[];
 }
 
-/** What the queue knows about a key. It is dropped when nothing is left of it. */
+/** What the queue knows about a key. The record is dropped when it is empty. */
 class KeyRecord {
-  /** The key while it waits or a worker has it. */
+  /** Set while the key waits or a worker is processing it. */
   item: QueueItem | undefined;
   addedAgain: AddedAgain | undefined;
   failures: FailuresInARow | undefined;
@@ -104,38 +105,43 @@ export interface FailuresInARow {
 
 /** Where a key is in the queue. Times are by `performance.now`. */
 export interface KeyState {
-  /** Since when it waits for a worker. */
+  /** Since when the key has waited for a worker. */
   readonly waitingSinceMs: number | undefined;
-  /** Why it waits for a worker. */
+  /** Why the key waits for a worker. */
   readonly cause: Cause | undefined;
   readonly isProcessing: boolean;
-  /** When the key is enqueued without a change. */
+  /** When the key's timer enqueues it, even if nothing changes. */
   readonly dueAtMs: number | undefined;
-  /** What is due then: a `retry` or a `requeue`. A retry stays due if a reconcile for another reason succeeds meanwhile. */
+  /**
+   * Why the timer was set: a `retry` or a `requeue`. A retry stays due even if another reconcile succeeds in the
+   * meantime.
+   */
   readonly dueCause: Cause | undefined;
-  /** How many times it has failed in a row. */
+  /** How many times the key has failed in a row. */
   readonly failures: number;
 }
 
 /**
- * Keys waiting for a worker. A key waits once, however often it is added. At most one worker has a key: one that is
- * added while a worker has it waits until {@link WorkQueue.done}.
+ * Keys waiting for a worker. A key waits at most once, however often it is added. At most one worker processes a key: a
+ * key that is added during its reconcile waits until {@link WorkQueue.done}.
  *
- * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority, namespaces take
- * turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are first in, first out. All operations are O(1), except timers, which are O(log n).
+ * Keys of normal priority go first, except that every 33rd key is of low priority, so that low priority does not
+ * starve. Within a priority the queue alternates between namespaces: 10,000 waiting keys in one namespace do not delay
+ * a single key in another. Within a namespace, keys are first in, first out. All operations are O(1), except timers,
+ * which are O(log n).
  */
 export class WorkQueue {
   readonly #initialBackoffMs: number;
   readonly #maxBackoffMs: number;
   readonly #retryLimit: ConstructorParameters<typeof TokenBucket>[0];
-  /** By namespace, as long as one of its keys has failures. */
+  /** By namespace, for namespaces with a key that has failures. */
   readonly #retries = new Map<string, NamespaceRetries>();
   readonly #observer: QueueObserver;
   readonly #records = new Map<string, KeyRecord>();
   #queues = emptyQueues();
-  /** How many more urgent keys in a row were dequeued while one of low priority waited. */
+  /** How many keys of normal priority were dequeued in a row while a key of low priority waited. */
   #overtaking = 0;
-  /** The items that workers have, in the order in which they were dequeued. */
+  /** The items that workers are processing, in the order in which they were dequeued. */
   readonly #processing = new Set<QueueItem>();
   readonly #idleWorkers: (() => void)[] = [];
   #isClosed = false;
@@ -151,13 +157,13 @@ export class WorkQueue {
     this.#observer = options.observer ?? {};
   }
 
-  /** How many keys wait for a worker, without those that have a worker or a timer. */
+  /** How many keys wait for a worker. Excludes keys that are being processed and keys that only have a timer. */
   get depth(): number {
     const { normal, low } = this.#queues;
     return normal.size + low.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
+  /** Adds a key. If the key already waits, the more urgent priority applies, and the first cause stays. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#isClosed) return;
     const record = this.#recordOf(key);
@@ -184,13 +190,13 @@ export class WorkQueue {
     const nowMs = performance.now();
     record.item = new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs);
     this.#enqueue(record.item);
-    // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued: a reconcile sees the
-    // whole batch of a watch.
+    // Workers resume in a microtask, so a synchronous caller may add a key several times before it is dequeued. One
+    // reconcile then sees the whole batch of a watch.
     this.#idleWorkers.shift()?.();
   }
 
   /**
-   * Adds the key after a delay. If it already has a timer, the earlier time and the more urgent priority apply.
+   * Adds the key after a delay. If the key already has a timer, the earlier time and the more urgent priority apply.
    */
   addAfter(
     key: string,
@@ -215,13 +221,14 @@ export class WorkQueue {
   }
 
   /**
-   * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter. The
-   * rate limit for the retries of its namespace may prolong it. The key keeps the priority at which it was dequeued.
+   * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter.
+   * The rate limit for the retries of its namespace may prolong the delay. The key keeps the priority at which it was
+   * dequeued.
    */
   addRateLimited(key: string): void {
     if (this.#isClosed) return;
     const record = this.#recordOf(key);
-    const retries = this.#retriesBeside(key);
+    const retries = this.#retriesOfNamespace(key);
     const { count, since } = record.failures ?? { count: 0, since: new Date() };
     if (count === 0) retries.failing += 1;
     record.failures = { count: count + 1, since };
@@ -237,12 +244,12 @@ export class WorkQueue {
     if (record?.failures === undefined) return;
     record.failures = undefined;
     this.#dropIfEmpty(key, record);
-    const retries = this.#retriesBeside(key);
+    const retries = this.#retriesOfNamespace(key);
     retries.failing -= 1;
     if (retries.failing === 0) this.#retries.delete(namespaceOf(key));
   }
 
-  /** The item of a key that a worker has. */
+  /** The item of a key that a worker is processing. */
   processing(key: string): Readonly<QueueItem> | undefined {
     return this.#processingOf(this.#records.get(key));
   }
@@ -252,7 +259,10 @@ export class WorkQueue {
     return this.#records.get(key)?.timer?.dueMs;
   }
 
-  /** How many times a key has failed since the last {@link forget}, and when it failed first. Undefined: not at all. */
+  /**
+   * How many times a key has failed since the last {@link forget}, and when it first failed. Undefined: it has not
+   * failed.
+   */
   failuresInARow(key: string): FailuresInARow | undefined {
     return this.#records.get(key)?.failures;
   }
@@ -262,7 +272,7 @@ export class WorkQueue {
     return this.#records.get(key)?.failures?.count ?? 0;
   }
 
-  /** The items of the keys that workers have. */
+  /** The items of the keys that workers are processing. */
   allProcessing(): Iterable<Readonly<QueueItem>> {
     return this.#processing;
   }
@@ -291,7 +301,7 @@ export class WorkQueue {
     }
   }
 
-  /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
+  /** Call this when the worker has finished with the key. If the key was added in the meantime, it is enqueued now. */
   done(key: string): void {
     const record = this.#records.get(key);
     if (record?.item === undefined || !this.#processing.delete(record.item)) return;
@@ -309,7 +319,7 @@ export class WorkQueue {
     for (const other of others) this.add(key, { priority }, other);
   }
 
-  /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
+  /** Closes the queue and drops all keys. A level-based reconciler finds the work again at the next start. */
   close(): void {
     this.#isClosed = true;
     this.#queues = emptyQueues();
@@ -341,8 +351,7 @@ export class WorkQueue {
     return record?.item !== undefined && this.#processing.has(record.item) ? record.item : undefined;
   }
 
-  /** The retries of the key's namespace. */
-  #retriesBeside(key: string): NamespaceRetries {
+  #retriesOfNamespace(key: string): NamespaceRetries {
     const namespace = namespaceOf(key);
     const retries = this.#retries.get(namespace) ?? { limit: new TokenBucket(this.#retryLimit), failing: 0 };
     this.#retries.set(namespace, retries);

@@ -1,11 +1,11 @@
 import type { KubeObject } from '../kind/object.ts';
 
-/** How many paths are named. `…` stands for the others. */
+/** How many paths are named. `…` stands for further paths. */
 const maxPaths = 4;
 /** A path ends at this depth, at a list, and at a value. */
 const maxDepth = 5;
 
-/** Names of fields, labels, annotations and files. Anything else may be a value that is used as a key. */
+/** Names of fields, labels, annotations and files. Any other key may be a user's value. */
 const fieldName = /^[\w-]{1,63}$/;
 const keyName = /^[\w./-]{1,253}$/;
 
@@ -16,8 +16,8 @@ type Members = Readonly<Record<string, unknown>>;
 
 /**
  * The paths of the fields in which two versions of an object differ, without their values: `spec.replicas`,
- * `metadata.annotations[example.com/note]`. Equal parts must be one object, as an informer keeps them: a list that is not
- * counts as changed.
+ * `metadata.annotations[example.com/note]`. Equal parts must be the same object, as in an informer's store. A list that
+ * is another object counts as changed.
  */
 export function changedPaths(object: object, previous: object): readonly string[] {
   const paths: string[] = [];
@@ -25,7 +25,10 @@ export function changedPaths(object: object, previous: object): readonly string[
   return paths;
 }
 
-/** Whether two versions of an object differ at most in their status. As for {@link changedPaths}, equal parts must be one object. */
+/**
+ * Whether two versions of an object differ at most in their status. As in {@link changedPaths}, equal parts must be the
+ * same object.
+ */
 export const differOnlyInStatus = (object: KubeObject, previous: KubeObject): boolean =>
   areEqualExcept(comparedElsewhere, object, previous) &&
   areEqualExcept(consequences, object.metadata, previous.metadata);
@@ -64,7 +67,7 @@ function compare(value: Members, previous: Members, path: string, depth: number,
     const before = previous[name];
     if (member === before || (path === 'metadata' && consequences.has(name))) continue;
     const memberAt = memberPath(path, name);
-    // An empty map has no member that could be told instead.
+    // An empty map has no members to name, so name the map itself.
     const hasMembers = isMembers(member) && (isMembers(before) || !isEmpty(member));
     if (hasMembers && depth < maxDepth) compare(member, isMembers(before) ? before : {}, memberAt, depth + 1, paths);
     else add(paths, memberAt);
@@ -75,7 +78,7 @@ function compare(value: Members, previous: Members, path: string, depth: number,
   }
 }
 
-/** `Object.keys` would make a list. */
+/** Avoids the list that `Object.keys` would create. */
 export function isEmpty(members: object): boolean {
   for (const _ in members) return false;
   return true;
@@ -94,7 +97,7 @@ function memberPath(path: string, name: string): string {
   return `${path}[${keyName.test(name) ? name : '…'}]`;
 }
 
-/** The names of which a path consists. */
+/** Splits a path into names. */
 export const segmentsOf = (path: string): readonly string[] =>
   path.includes('[')
     ? [...path.matchAll(/\[([^\]]+)\]|[^.[\]]+/g)].map(([field, key]) => key ?? field)

@@ -1,7 +1,8 @@
 /**
  * Resolves after a time, or as soon as the signal aborts.
  *
- * It uses the global timers: a simulation replaces those, and cannot replace `node:timers/promises` under Jest, which copies its exports.
+ * It uses the global timers, because a simulation replaces these. A simulation cannot replace `node:timers/promises`
+ * under Jest, which copies its exports.
  */
 export async function pause(durationMs: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return;
@@ -14,5 +15,5 @@ export async function pause(durationMs: number, signal?: AbortSignal): Promise<v
   signal?.removeEventListener('abort', end);
 }
 
-/** Resolves in the next turn of the event loop, so that what waits for it goes first. */
+/** Resolves in the next turn of the event loop, after all callbacks of the current turn. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,8 +1,8 @@
-/** The longest delay of a timer, in milliseconds: Node fires a timer with a longer one immediately. */
+/** The longest delay of a timer, in milliseconds. Node fires a timer with a longer delay immediately. */
 export const maxTimerMs = 2 ** 31 - 1;
 
 /**
- * Returns the time of an option.
+ * Returns the value of a time option.
  *
  * @throws RangeError for a time that is not positive or too long for a timer.
  */

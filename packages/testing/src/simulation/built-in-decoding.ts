@@ -3,11 +3,11 @@ import { builtInTypes, isObject, type JsonObject, parseNanos } from '@echoperato
 import { builtInDefaults } from './built-in-defaults.ts';
 import { NotSimulatedError, RefusedError } from './strategy.ts';
 
-/** A decoded struct before anybody else has it. */
+/** A decoded struct that is not shared yet. */
 export type Draft = Record<string, unknown>;
 
 /**
- * Completes a decoded struct with the defaults that depend on its other fields. May change `draft` but not what it contains.
+ * Adds the defaults that depend on a decoded struct's other fields. May change `draft`, but not the values in it.
  *
  * @param sent the struct before the recorded defaults were filled in
  */
@@ -38,7 +38,7 @@ function planOf(name: string): Plan {
   const recorded = builtInDefaults[plain];
   if (recorded === undefined) throw new NotSimulatedError(`the defaults of ${name} are not recorded`);
   const schema = builtInTypes[name];
-  // A status is stored as it is sent, apart from unknown fields: see built-in-resources.ts.
+  // A status is stored as sent, apart from unknown fields: see built-in-resources.ts.
   const known = schema?.type === 'struct' && !name.endsWith('Status') ? schema.fields : undefined;
   const fallback = known === undefined ? keepsAll : dropsZero;
   const fieldsOf = (names: string, type?: Field['type']): [string, Field][] =>
@@ -58,7 +58,10 @@ function planOf(name: string): Plan {
   return plan;
 }
 
-/** Decodes objects of built-in kinds as the API server does: prunes unknown fields, drops zeros that it does not store, fills in defaults. */
+/**
+ * Decodes objects of built-in kinds as the API server does: prunes unknown fields, drops zeros that the server does not
+ * store, fills in defaults.
+ */
 export class BuiltInDecoder {
   readonly #complete: Readonly<Record<string, Complete>>;
 
@@ -129,7 +132,7 @@ export class BuiltInDecoder {
   }
 }
 
-/** What a null is among the items of a list or map. */
+/** The value that replaces a null among the items of a list or map. */
 const zeroOf = ({ type }: Schema): unknown => (type === 'ref' ? {} : type === 'quantity' ? '0' : '');
 
 const isZero = (value: unknown): boolean => value === '' || value === 0 || value === false;
@@ -141,7 +144,7 @@ const refuseType = (path: string, value: unknown): RefusedError =>
 export const badRequest = (message: string): RefusedError =>
   new RefusedError({ code: 400, reason: 'BadRequest', message });
 
-/** Quantities that are written as the API server writes them. */
+/** Matches quantities in the form in which the API server writes them. */
 const canonical = /^[1-9]\d{0,2}(?:[mkMGTPE]|[KMGTPE]i)?$/;
 
 /**
@@ -174,7 +177,7 @@ const roundUp = (nanos: bigint, step: bigint): bigint => {
   return rest > 0n ? nanos + step - rest : nanos - step - rest;
 };
 
-/** Returns the number without a factor, and how often it had that, at most as often as there are suffixes. */
+/** Divides the number by the factor as often as possible, but at most as often as there are suffixes. */
 function stripFactors(number: bigint, factor: bigint): readonly [rest: bigint, count: number] {
   const most = factor === 1024n ? 6 : 9;
   let [rest, count] = [number, 0];

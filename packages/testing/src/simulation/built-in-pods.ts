@@ -16,11 +16,14 @@ import {
 import { fieldValueError } from './field-error.ts';
 import { NotSimulatedError } from './strategy.ts';
 
-/** `registry:5000/name:tag@digest`; other texts are no image names (github.com/distribution/reference). */
+/** Matches `registry:5000/name:tag@digest`. Other texts are not image names (github.com/distribution/reference). */
 const imageName =
   /^(?:[a-zA-Z0-9.-]+(?::\d+)?\/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*(?::(?<tag>\w[\w.-]{0,127}))?(?<digest>@[\w+.-]+:[0-9a-fA-F]{32,})?$/;
 
-/** The defaults of containers, volumes and pod specs that depend on their other fields (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go). */
+/**
+ * The defaults of containers, volumes and pod specs that depend on their other fields
+ * (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go).
+ */
 export const completePods: Readonly<Record<string, Complete>> = {
   'core.v1.Container': (container) => {
     const { tag, digest } = imageName.exec(String(container.image ?? ''))?.groups ?? { tag: '' };
@@ -47,7 +50,7 @@ export const completePods: Readonly<Record<string, Complete>> = {
   },
 };
 
-/** A container of a Pod; a template's containers lack these defaults. */
+/** Adds defaults to a container of a Pod. A template's containers do not get these defaults. */
 function podContainer(container: JsonObject, isHostNetwork: boolean): JsonObject {
   const { limits, ...rest } = isObject(container.resources) ? container.resources : {};
   return {
@@ -107,9 +110,9 @@ export function admitPodSpec(spec: JsonObject): JsonObject {
 }
 
 /**
- * The checks of a pod spec that operators meet. The API server has many more.
+ * Checks a pod spec for common mistakes. The API server has many more checks.
  *
- * @param policies the restart policies that are possible. Default: any.
+ * @param policies the allowed restart policies. Default: any.
  * @param claims the names of the claims that a StatefulSet adds to the volumes
  */
 export function podSpecCauses(
@@ -188,7 +191,7 @@ export const portCauses = (port: unknown, path: string): Causes =>
     ? []
     : [port === undefined ? required(path) : invalid(path, port, 'must be between 1 and 65535, inclusive')];
 
-/** The changes of a Pod's spec that the API server refuses. */
+/** Returns a cause for each change of a Pod's spec that the API server refuses. */
 export function podUpdateCauses(spec: JsonObject, old: JsonObject): Causes {
   for (const member of ['containers', 'initContainers']) {
     if (listOf(spec[member]).length !== listOf(old[member]).length) {

@@ -11,8 +11,8 @@ export const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 /**
- * Whether two JSON values are the same. The order of an object's members does not count. Unlike `isDeepStrictEqual`, it ignores which
- * realm made the objects: test runners have several.
+ * Whether two JSON values are equal. The order of an object's members does not count. Unlike `isDeepStrictEqual`, it
+ * ignores the realm of the objects, because test runners have several realms.
  */
 export function sameValue(a: unknown, b: unknown): boolean {
   if (a === b) return true;

@@ -20,21 +20,21 @@ import {
 import { allocateService, completeServices, serviceCauses, serviceUpdateCauses } from './built-in-services.ts';
 import { type FieldsV1, NotSimulatedError, type StoredObject, type Strategy } from './strategy.ts';
 
-/** What is particular to a built-in kind. Absent functions do nothing. */
+/** The rules of one built-in kind. Absent functions do nothing. */
 interface Rules {
   /** The name of its struct in the tables. */
   readonly struct: string;
   readonly hasStatus?: true;
   readonly returnsDeleted?: true;
-  /** What a write of the status leaves as it is, besides the spec. */
+  /** What a write of the status does not change, in addition to the spec. */
   readonly statusResets?: FieldsV1;
   /** The members whose change increments the generation. Absent: the kind has no generation. */
   readonly generationOf?: readonly ('spec' | 'annotations')[];
   /** The form of its names. Default: {@link dnsSubdomain}. */
   readonly names?: RegExp;
-  /** Completes a new object. It has the defaults of its status. */
+  /** Completes a new object, which already has the defaults of its status. */
   readonly prepare?: (draft: Draft, object: StoredObject) => void;
-  /** Completes a changed object. It has the status of the old one. */
+  /** Completes a changed object, which has the status of the old object. */
   readonly prepareUpdate?: (draft: Draft, old: StoredObject) => void;
   /** The checks of new and changed objects. */
   readonly check?: (object: StoredObject) => Causes;
@@ -45,7 +45,7 @@ interface Rules {
 
 const specOf = (object: StoredObject): JsonObject => (isObject(object.spec) ? object.spec : {});
 
-/** The checks of a kind with a selector and the template of pods that always run. */
+/** Checks a kind with a selector and a template of pods that always restart. */
 function checkWorkload({ spec }: StoredObject): Causes {
   const selector = getMember(spec, 'selector');
   const template = getMember(spec, 'template');
@@ -95,7 +95,7 @@ function checkJobSpec(spec: unknown, path: string): Causes {
 const jobNameLabels = ['job-name', 'batch.kubernetes.io/job-name'];
 const jobUidLabels = ['controller-uid', 'batch.kubernetes.io/controller-uid'];
 
-/** Gives a Job its selector, and its pods the labels. */
+/** Sets the selector of a Job, and the labels of its pods. */
 function prepareJob(job: Draft, { metadata, spec }: StoredObject): void {
   if (!isObject(spec) || spec.manualSelector === true) return;
   const template = isObject(spec.template) ? spec.template : {};
@@ -115,7 +115,7 @@ function prepareJob(job: Draft, { metadata, spec }: StoredObject): void {
     selector: { ...selector, matchLabels },
     template: { ...template, metadata: { ...rest, labels: all } },
   };
-  // A Job without labels has those of its template, and shares them since `complete`, as in the API server.
+  // A Job without labels gets the labels of its template. As in the API server, it shares them since `complete`.
   if (metadata.labels === undefined || metadata.labels === labels) job.metadata = { ...metadata, labels: all };
 }
 
@@ -233,7 +233,7 @@ function checkDataUpdate(object: StoredObject, old: StoredObject): Causes {
     .map((field) => forbidden(field, 'field is immutable when `immutable` is set'));
 }
 
-/** Refuses times that are not written with microseconds, as the API server does. */
+/** Refuses times without microseconds, as the API server does. */
 const checkMicroTimes =
   (...fields: readonly string[]): Complete =>
   (draft) => {
@@ -253,7 +253,7 @@ const checkBase64 =
     if (wrong !== undefined) throw badRequest(`${field}: illegal base64 data`);
   };
 
-/** The defaults that depend on other fields, and those of one kind alone. */
+/** The defaults that depend on other fields, and the defaults of only one kind. */
 const complete: Readonly<Record<string, Complete>> = {
   ...completePods,
   ...completeServices,
@@ -438,19 +438,19 @@ const rules: Readonly<Record<string, Rules>> = {
 };
 
 /**
- * Returns what the API server does to objects of a built-in kind: Deployments, ReplicaSets, StatefulSets, Jobs, CronJobs, Leases, Events
- * of events.k8s.io, Ingresses, PodDisruptionBudgets, ConfigMaps, Secrets, ServiceAccounts, Namespaces, PersistentVolumeClaims, Pods and
- * Services. Undefined for any other kind.
+ * Returns the strategy of a built-in kind. Supported kinds: Deployments, ReplicaSets, StatefulSets, Jobs, CronJobs,
+ * Leases, Events of events.k8s.io, Ingresses, PodDisruptionBudgets, ConfigMaps, Secrets, ServiceAccounts, Namespaces,
+ * PersistentVolumeClaims, Pods and Services. Undefined for any other kind.
  *
- * The defaults are those of Kubernetes 1.36, with these admission plugins: Priority, DefaultTolerationSeconds,
- * StorageObjectInUseProtection. What may throw {@link NotSimulatedError} instead: rare fields of pods, such as priority classes, and
- * Services with two stacks.
+ * The defaults are those of Kubernetes 1.36, with the admission plugins Priority, DefaultTolerationSeconds and
+ * StorageObjectInUseProtection. Rare fields of pods, such as priority classes, and dual-stack Services may throw
+ * {@link NotSimulatedError}.
  *
- * Different from the API server:
- * - Of a spec only what operators often get wrong is validated: names, containers, restart policies, selectors, ports and immutable
+ * Differences from the API server:
+ * - Of a spec only common mistakes are detected: names, containers, restart policies, selectors, ports and immutable
  *   fields. The code and reason of a refusal are the server's; its message may differ.
- * - A status is stored as it is sent, apart from unknown fields of its first level. It is not validated.
- * - The addresses and node ports of Services follow from their uids, and may repeat.
+ * - A status is stored as sent, apart from unknown fields of its first level. It is not validated.
+ * - The addresses and node ports of Services are derived from their uids, and may repeat.
  */
 export function builtInStrategy(kind: Kind): Strategy | undefined {
   const found = rules[versionedResource(kind)];
@@ -469,7 +469,7 @@ class BuiltInStrategy implements Strategy {
     this.kind = kind;
     this.schema = schemaOf(kind);
     this.hasStatus = kindRules.hasStatus === true;
-    // AllowUnconditionalUpdate is false for these.
+    // AllowUnconditionalUpdate is false for these kinds.
     this.requiresVersion = kind.kind === 'Lease' || kind.kind === 'PodDisruptionBudget';
     this.returnsDeleted = kindRules.returnsDeleted === true;
     this.#rules = kindRules;
@@ -482,7 +482,7 @@ class BuiltInStrategy implements Strategy {
 
   decode(object: StoredObject): StoredObject {
     const { struct } = this.#rules;
-    // The API server's structs have a spec even if it is not sent.
+    // The API server's structs have a spec even if none is sent.
     const hasSpec = builtInDefaults[struct]?.others.split(' ').includes('spec') === true;
     return decoder.decode({ ...(hasSpec && { spec: {} }), ...object }, struct, ['metadata']) as StoredObject;
   }

@@ -27,8 +27,8 @@ export const completeServices: Readonly<Record<string, Complete>> = {
 };
 
 /**
- * Fills in the addresses and node ports that the spec lacks, or takes them from the old spec. They follow from the object's uid, so that
- * runs repeat. Two Services may get the same ones; the API server's are unique.
+ * Fills in the addresses and node ports that the spec lacks, or copies them from the old spec. They are derived from
+ * the object's uid, so that runs repeat. Unlike the API server's, they may be equal for two Services.
  */
 export function allocateService(sent: JsonObject, uid: string, old?: JsonObject): JsonObject {
   if (sent.sessionAffinity === 'ClientIP') throw new NotSimulatedError('spec.sessionAffinity ClientIP of a Service');
@@ -56,7 +56,7 @@ export function allocateService(sent: JsonObject, uid: string, old?: JsonObject)
   return spec;
 }
 
-/** Keeps what is allocated to the old spec, and drops what the new type does not have. */
+/** Keeps what was allocated to the old spec, and drops what the new type does not have. */
 function inherit(sent: JsonObject, old: JsonObject): Record<string, unknown> {
   const spec: Record<string, unknown> = { ...sent };
   if (hasClusterIp(old) && hasClusterIp(spec)) {
@@ -101,14 +101,14 @@ function addressOf(uid: string): string {
 
 const nodePortOf = (uid: string, index: number): number => 30_000 + ((hashOf(uid) + index) % 2768);
 
-/** The changes of a Service's spec that the API server refuses. */
+/** Returns a cause for each change of a Service's spec that the API server refuses. */
 export function serviceUpdateCauses(spec: JsonObject, old: JsonObject): Causes {
   const isMoved =
     hasClusterIp(old) && hasClusterIp(spec) && !sameValue(listOf(spec.clusterIPs)[0], listOf(old.clusterIPs)[0]);
   return isMoved ? [invalid('spec.clusterIPs[0]', spec.clusterIPs, 'may not change once set')] : [];
 }
 
-/** The checks of a Service's spec that operators meet. The API server has more. */
+/** Checks a Service's spec for common mistakes. The API server has more checks. */
 export function serviceCauses(spec: JsonObject): Causes {
   const ports = listOf(spec.ports);
   const isHeadless = spec.clusterIP === 'None';

@@ -39,12 +39,14 @@ export interface ValidationRule {
 export interface CompiledRule {
   readonly usesOldSelf: boolean;
   readonly reason: FieldError['reason'];
-  /** `.spec.size`, below the field that has the rule. Empty: that field itself. */
+  /**
+   * The path of the field to report, such as `.spec.size`, below the field that has the rule. Empty: that field itself.
+   */
   readonly fieldPath: string;
   /**
-   * Returns what is wrong with a value; undefined if it satisfies the rule.
+   * Returns the failure of a value; undefined if the value satisfies the rule.
    *
-   * @throws NotSimulatedError where the result might differ from the API server's.
+   * @throws NotSimulatedError if the result might differ from the API server's.
    */
   evaluate(self: CelInput, oldSelf: CelInput | undefined): RuleFailure | undefined;
 }
@@ -55,7 +57,7 @@ interface RuleFailure {
   readonly isError: boolean;
 }
 
-/** What of a schema the conversion of a value needs. */
+/** The parts of a schema that the conversion of a value needs. */
 export interface ValueSchema {
   readonly schema: {
     readonly type?: string;
@@ -68,7 +70,7 @@ export interface ValueSchema {
   readonly items: ValueSchema | undefined;
 }
 
-/** The functions that give what the API server's give, in the cases that evaluation does not refuse. */
+/** The functions whose results equal the API server's, in all cases that evaluation does not refuse. */
 const simulated = new Set([
   ...['_==_', '_!=_', '_<_', '_<=_', '_>_', '_>=_', '!_', '-_', '_&&_', '_||_', '_?_:_', '_+_', '_-_', '_*_', '_/_'],
   ...['_%_', '_[_]', '@in', '@not_strictly_false', 'size', 'startsWith', 'endsWith', 'contains', 'matches', 'type'],
@@ -81,13 +83,14 @@ const typeNames = ['int', 'string', 'double', 'bool', 'list', 'map', 'null_type'
 const maxMessageBytes = 5120;
 
 /**
- * Compiles the CEL rules of a schema, and converts the values that they read.
+ * Compiles the CEL rules of a schema, and converts the values that the rules read.
  *
- * Two differences from the API server: the cost of a rule is not limited, and texts compare by UTF-16 units, which matters only beyond U+FFFF.
+ * Two differences from the API server: the cost of a rule is not limited, and texts compare by UTF-16 units, which
+ * matters only beyond U+FFFF.
  */
 export class RuleCompiler {
   readonly #environment;
-  /** Lists whose order or keys count in comparisons, which the library does not know. */
+  /** Lists whose order or keys matter in comparisons. The library does not know which lists these are. */
   readonly #setsAndMaps = new WeakSet<object>();
 
   constructor() {
@@ -115,7 +118,7 @@ export class RuleCompiler {
 
   /**
    * @param where the path of the schema, for the error
-   * @throws NotSimulatedError for a rule that uses something else than {@link simulated}, or is no valid CEL.
+   * @throws NotSimulatedError for a rule that is not valid CEL, or that uses something not in {@link simulated}.
    */
   compile(rule: ValidationRule, where: string): CompiledRule {
     const { fieldPath = '', reason = 'FieldValueInvalid' } = rule;
@@ -143,7 +146,7 @@ export class RuleCompiler {
     };
   }
 
-  /** Converts JSON to what rules read. */
+  /** Converts JSON to the values that rules read. */
   convert(value: unknown, node: ValueSchema): CelInput {
     const { schema, properties, values, items } = node;
     if (Array.isArray(value) && items !== undefined) {
@@ -209,14 +212,17 @@ export class RuleCompiler {
 
 const ruleMembers = new Set(['rule', 'message', 'messageExpression', 'reason', 'fieldPath']);
 
-/** Nulls, and texts that the API server converts (times). The library refuses to read this, and evaluation reports it. */
+/**
+ * Stands for nulls and for texts that the API server converts (times). The library refuses to read it, and evaluation
+ * reports that.
+ */
 const unreadable = Symbol('unreadable') as unknown as CelInput;
 
 function parsedOr(text: string, refuse: (what: string) => never) {
   try {
     return parse(text);
   } catch (error) {
-    return refuse(`no CEL (${String(error)})`);
+    return refuse(`invalid CEL (${String(error)})`);
   }
 }
 
@@ -227,9 +233,10 @@ function* partsOf(value: unknown): Generator<object> {
 }
 
 const reserved = new Set(
-  'true false null in as break const continue else for function if import let loop package namespace return var void while'.split(
-    ' ',
-  ),
+  (
+    'true false null in as break const continue else for function if import let loop ' +
+    'package namespace return var void while'
+  ).split(' '),
 );
 
 const escapes: Readonly<Record<string, string>> = {
@@ -301,7 +308,10 @@ function quantityFunctions(STRING: typeof CelScalar.STRING, BOOL: typeof CelScal
 const nanosPerUnit = 1_000_000_000n;
 const maxBinary = (2n ** 63n - 1n) * nanosPerUnit;
 
-/** @throws NotSimulatedError for texts that the API server reads in a way of its own: without digits, very long, or with a long exponent. */
+/**
+ * @throws NotSimulatedError for texts that the API server parses differently: without digits, very long, or with a long
+ *   exponent.
+ */
 function readQuantity(text: string): bigint | undefined {
   if (text.length > 64 || /[eE][+-]?\d{3,}$/.test(text) || /^(?!$)[+-]?\.?([eE][+-]?\d+|[numkKMGTPE]i?)?$/.test(text))
     throw new NotSimulatedError(`the quantity ${text}`);

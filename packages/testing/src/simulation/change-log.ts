@@ -6,15 +6,18 @@ import type { StoredObject } from './strategy.ts';
 export interface Change {
   readonly revision: number;
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
-  /** With the version of the change; of a deletion, the last state. */
+  /** The object with the version of the change. For a deletion, its last state. */
   readonly object: StoredObject;
-  /** The state before. Undefined for a creation. */
+  /** The previous state. Undefined for a creation. */
   readonly before: StoredObject | undefined;
-  /** Who made it: `operator-1`, `user`. Undefined: the cluster itself. */
+  /** The client that made the change: `operator-1`, `user`. Undefined: the cluster itself. */
   readonly by: string | undefined;
 }
 
-/** The only state of the simulated API server: a log of changes with one counter. The current objects follow from it. */
+/**
+ * The only state of the simulated API server: a log of changes with one counter. The current objects are derived from
+ * the log.
+ */
 export class ChangeLog {
   /** By resource, in their order. */
   readonly #changes = new Map<string, Change[]>();
@@ -22,7 +25,7 @@ export class ChangeLog {
   readonly #current = new Map<string, Map<string, StoredObject>>();
   /** The resource of each change. */
   readonly #order: string[] = [];
-  /** As in etcd, whose first write has revision 2. */
+  /** As in etcd, the first write has revision 2. */
   #revision = 1;
   #compactedRevision = 0;
 
@@ -55,7 +58,7 @@ export class ChangeLog {
     return sorted(objects);
   }
 
-  /** All changes of a kind, in their order, also those that watches no longer get. */
+  /** All changes of a kind, in order, including changes that watches can no longer get. */
   changes(kind: Kind): readonly Change[] {
     return this.#changes.get(versionedResource(kind)) ?? [];
   }
@@ -68,7 +71,7 @@ export class ChangeLog {
   /** The first change of a kind after a revision. */
   next(kind: Kind, revision: number): Change | undefined {
     const changes = this.#changes.get(versionedResource(kind)) ?? [];
-    // From the end, because watches are rarely far behind.
+    // Search from the end, because watches are rarely far behind.
     let index = changes.length;
     while (index > 0 && (changes[index - 1]?.revision ?? 0) > revision) index -= 1;
     return changes[index];
@@ -94,7 +97,7 @@ export class ChangeLog {
     return this.#order.length;
   }
 
-  /** Takes back all changes after the first ones. */
+  /** Undoes all changes after the first `length` ones. */
   rewind(length: number): void {
     while (this.#order.length > length) {
       const resource = this.#order.pop() ?? '';
@@ -108,7 +111,7 @@ export class ChangeLog {
     }
   }
 
-  /** The next change has this revision. */
+  /** Makes the next change have this revision. */
   continueAt(revision: number): void {
     this.#revision = revision - 1;
   }
@@ -137,6 +140,6 @@ function put(objects: Map<string, StoredObject>, { type, object }: Change): void
   else objects.set(key, object);
 }
 
-/** In the order of etcd's keys. */
+/** Compares in the order of etcd's keys. */
 const sorted = (objects: ReadonlyMap<string, StoredObject>): readonly StoredObject[] =>
   [...objects].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);

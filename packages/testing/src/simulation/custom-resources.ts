@@ -47,18 +47,18 @@ const isInt32 = (value: number): boolean => value >= -(2 ** 31) && value < 2 ** 
 interface Node {
   readonly schema: StructuralSchema;
   readonly properties: ReadonlyMap<string, Node>;
-  /** Of `additionalProperties`. */
+  /** The schema of `additionalProperties`. */
   readonly values: Node | undefined;
   readonly items: Node | undefined;
   readonly pattern: RE2JS | undefined;
   readonly rules: readonly CompiledRule[];
-  /** Whether this or a schema below has rules. */
+  /** Whether this schema or a nested one has rules. */
   readonly hasRules: boolean;
 }
 
 const childOf = (node: Node | undefined, name: string): Node | undefined => node?.properties.get(name) ?? node?.values;
 
-/** @throws NotSimulatedError for what this strategy does not know, or knows only roughly. */
+/** @throws NotSimulatedError for a schema that this strategy does not support, or supports only approximately. */
 function compile(schema: StructuralSchema, path: string, compiler: RuleCompiler): Node {
   const refuse = (what: string): never => {
     throw new NotSimulatedError(`${what} in the schema of ${path || 'the object'}`);
@@ -86,7 +86,7 @@ function compile(schema: StructuralSchema, path: string, compiler: RuleCompiler)
   };
 }
 
-/** Rules of the object may read these members, whether its schema has them or not. */
+/** Adds the members that rules of the object may read even if its schema does not have them. */
 function withObjectMeta(schema: StructuralSchema): StructuralSchema {
   const text = { type: 'string' };
   const { metadata } = schema.properties ?? {};
@@ -99,22 +99,25 @@ function withObjectMeta(schema: StructuralSchema): StructuralSchema {
 }
 
 /**
- * What the API server does to the objects of a custom kind: it prunes, fills in defaults, and validates by the schema, with CEL rules and
- * ratcheting (a change may keep an invalid value where the server accepts that). Sources: k8s.io/apiextensions-apiserver
- * (pkg/registry/customresource, pkg/apiserver/schema), k8s.io/kube-openapi (pkg/validation/validate) and k8s.io/apimachinery of 1.36.
+ * What the API server does to the objects of a custom kind. It prunes, fills in defaults, and validates by the schema,
+ * with CEL rules and ratcheting (a change may keep an invalid value where the server accepts that). Sources:
+ * k8s.io/apiextensions-apiserver (pkg/registry/customresource, pkg/apiserver/schema), k8s.io/kube-openapi
+ * (pkg/validation/validate) and k8s.io/apimachinery of 1.36.
  *
  * Differences from the API server:
  *
- * - The errors of an object's properties come in the order of the schema. The server's order is random.
- * - The definition is taken to be one that the server accepts, so CEL rules are not type-checked. Their cost is not limited.
+ * - The errors of an object's properties are in the order of the schema. The server's order is random.
+ * - The definition is assumed to be valid, so CEL rules are not type-checked. Their cost is not limited.
  * - Errors of the metadata are missing. The server lists them together with those of the schema.
- * - Go knows an older version of Unicode than JavaScript: characters that are new to it match no class of a pattern, and messages escape them.
+ * - Go uses an older version of Unicode than JavaScript. In Go, characters that are newer than that version match no
+ *   class of a pattern, and messages escape them.
  *
- * Its methods throw {@link NotSimulatedError} for an integer that JSON.parse may have rounded, and for a rule that reads null or a time, or
- * fails in another way than by a missing key, and for values of the scale subresource that are of another type.
+ * Its methods throw {@link NotSimulatedError} for an integer that JSON.parse may have rounded, for a rule that reads
+ * null or a time or fails for a reason other than a missing key, and for values of another type in the scale
+ * subresource.
  *
  * @param definition must have the version of the kind.
- * @throws NotSimulatedError for a keyword, a format or a function in a CEL rule whose effect is not known.
+ * @throws NotSimulatedError for a keyword, a format or a CEL function whose effect is unknown.
  */
 export function customStrategy(kind: Kind, definition: CustomResourceDefinitionManifest): Strategy {
   const version = definition.spec.versions.find(({ name }) => name === kind.version);
@@ -127,7 +130,7 @@ export function customStrategy(kind: Kind, definition: CustomResourceDefinitionM
   const scale = version?.subresources?.scale;
 
   const validate = (object: StoredObject, errors: FieldError[], old: StoredObject | undefined): StoredObject => {
-    // The order of the server.
+    // This is the server's order.
     const correlation = old && new Correlation(root, object, old);
     if (old === undefined || listErrors(root, old, '').length === 0) errors.push(...listErrors(root, object, ''));
     if (root.hasRules) {
@@ -184,7 +187,7 @@ export function customStrategy(kind: Kind, definition: CustomResourceDefinitionM
   };
 }
 
-/** The rules run only on an object without such errors. */
+/** Rules run only on an object without such errors. */
 const blocking: ReadonlySet<FieldError['reason']> = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
@@ -197,7 +200,8 @@ const rulesNotChecked = fieldValueError(
   'FieldValueInvalid',
   '<nil>',
   null,
-  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+  'some validation rules were not checked because the object was invalid; ' +
+    'correct the existing errors to complete validation',
 );
 
 function withStatus({ status: _, ...rest }: StoredObject, status: unknown): StoredObject {
@@ -212,7 +216,7 @@ function isEqualApartFromMetadata(one: StoredObject, other: StoredObject): boole
   return isDeepStrictEqual({ ...one, metadata: undefined }, { ...other, metadata: undefined });
 }
 
-/** Prunes what the schema does not know, removes nulls that it does not allow, and fills in defaults. */
+/** Prunes unknown fields, removes nulls that the schema does not allow, and fills in defaults. */
 function decoded(value: unknown, node: Node | undefined): unknown {
   if (Array.isArray(value)) return value.map((each) => decoded(withDefault(each, node?.items), node?.items));
   if (!isObject(value)) {
@@ -236,7 +240,7 @@ function decoded(value: unknown, node: Node | undefined): unknown {
 const withDefault = (value: unknown, node: Node | undefined): unknown =>
   value === null && node !== undefined && node.schema.nullable !== true ? (node.schema.default ?? null) : value;
 
-/** A value with what it was before the change, for ratcheting (k8s.io/apiserver/pkg/cel/common, CorrelatedObject). */
+/** A value and its previous value, for ratcheting (k8s.io/apiserver/pkg/cel/common, CorrelatedObject). */
 class Correlation {
   readonly value: unknown;
   readonly #old: unknown;
@@ -248,7 +252,7 @@ class Correlation {
     this.#old = old;
   }
 
-  /** Undefined for what has no old value, or is not identified by a name or by the keys of a list. */
+  /** Undefined for a child that has no old value, or that neither a name nor the keys of a list identify. */
   child(key: string | number): Correlation | undefined {
     const [value, old, node] = [this.value, this.#old, this.#node];
     if (typeof key === 'number') {
@@ -262,7 +266,7 @@ class Correlation {
     return new Correlation(child, value[key], old[key]);
   }
 
-  /** As the server compares: an object with an unknown field is never unchanged. */
+  /** Compares as the server does: an object with an unknown field never counts as unchanged. */
   isUnchanged(): boolean {
     const [value, old] = [this.value, this.#old];
     if (Array.isArray(value) && Array.isArray(old)) {
@@ -288,9 +292,9 @@ function oldItem({ schema }: Node, old: readonly unknown[], item: unknown): unkn
 }
 
 /**
- * What the schema says about a value.
+ * Returns the errors that the schema finds in a value.
  *
- * @param parent the field of the value, for the status; its errors name it, but their texts do not.
+ * @param parent the field of the value, for the status. The errors name this field, but their texts do not.
  */
 function schemaErrors(root: Node, value: unknown, correlation?: Correlation, parent?: string): FieldError[] {
   const fieldOf = (path: string): string => {
@@ -322,7 +326,7 @@ function schemaErrors(root: Node, value: unknown, correlation?: Correlation, par
     if (value === null) {
       if (types.length > 0 && !schema.nullable) reportType(types.join(','), 'null');
     } else if (types.length > 0 && !isOfType) {
-      // The server checks the format only of texts, and takes a list for a text.
+      // The server checks the format only of texts, and treats a list as a text.
       const isListForText = actual === 'array' && schema.format !== undefined && schema.type === 'string';
       const isNamedByFormat = schema.format !== undefined && actual !== 'string' && actual !== 'array';
       if (isNamedByFormat) reportType(schema.format, goFormats[actual] ?? '');
@@ -348,7 +352,7 @@ function schemaErrors(root: Node, value: unknown, correlation?: Correlation, par
         const detail = `Checked value must be of type ${expected} in ${path}`;
         errors.push(fieldValueError('FieldValueInvalid', parent ?? '<nil>', '', detail));
       }
-      // The server compares an integer with the integral part of a bound.
+      // The server compares an integer with the integer part of a bound.
       const bound = (limit: number): number => (actual === 'integer' ? Math.trunc(limit) : limit);
       if (minimum !== undefined) {
         const limit = bound(minimum);
@@ -385,7 +389,7 @@ function schemaErrors(root: Node, value: unknown, correlation?: Correlation, par
       for (const [name, property] of properties) {
         if (!Object.hasOwn(value, name)) continue;
         const below = path === '' ? name : `${path}.${name}`;
-        // The server's types of the object never ratchet.
+        // The server never ratchets its checks of the object's type.
         const isTypeMeta = path === '' && (name === 'kind' || name === 'apiVersion');
         errors.push(...child(property, value[name], below, name, isTypeMeta ? undefined : from));
       }
@@ -411,7 +415,10 @@ function typeOf(value: unknown): string {
 
 const goFormats: Readonly<Record<string, string>> = { integer: 'int64', number: 'float64' };
 
-/** The server converts a value to the type of the enum's value as Go does: an integer to a character, a fraction to an integer. */
+/**
+ * The server converts a value to the type of the enum's value as Go does: an integer to a character, a fraction to an
+ * integer.
+ */
 function isEnumValue(value: unknown, expected: unknown): boolean {
   if (typeof value === 'number' && typeof expected === 'number')
     return (Number.isInteger(expected) ? Math.trunc(value) : value) === expected;
@@ -434,7 +441,10 @@ function isDateTime(text: string): boolean {
   return match !== undefined && hours <= '23' && minutes <= '59' && seconds <= '59';
 }
 
-/** The integer or text at `.spec.replicas`, undefined if there is none. @throws NotSimulatedError for another value. */
+/**
+ * The integer or text at a path such as `.spec.replicas`; undefined if there is none. @throws NotSimulatedError for
+ * another value.
+ */
 function valueAt(object: StoredObject, path: string, isOfType: (value: unknown) => boolean): unknown {
   let value: unknown = object;
   for (const name of path.slice(1).split('.')) {
@@ -446,7 +456,7 @@ function valueAt(object: StoredObject, path: string, isOfType: (value: unknown) 
   return value;
 }
 
-/** What the scale subresource says about the replicas, beside the schema. */
+/** The errors that the scale subresource finds in the replicas, in addition to those of the schema. */
 function replicaErrors(object: StoredObject, path: string): readonly FieldError[] {
   const replicas = Number(valueAt(object, path, Number.isInteger) ?? 0);
   if (replicas < 0) return [fieldValueError('FieldValueInvalid', path, replicas, 'should be a non-negative integer')];
@@ -454,7 +464,7 @@ function replicaErrors(object: StoredObject, path: string): readonly FieldError[
   return [fieldValueError('FieldValueInvalid', path, replicas, 'should be less than or equal to 2147483647')];
 }
 
-/** The duplicates in lists of the types set and map. */
+/** Reports the duplicates in lists of the types set and map. */
 function listErrors(node: Node, value: unknown, path: string): readonly FieldError[] {
   const { schema, properties, values, items } = node;
   if (Array.isArray(value)) {
@@ -500,9 +510,9 @@ function duplicates(values: readonly unknown[], path: string): readonly FieldErr
 }
 
 /**
- * What the CEL rules say about a value.
+ * Returns the errors that the CEL rules find in a value.
  *
- * @param nearest the nearest value above that has an old value to compare with, if this one has none
+ * @param nearest the nearest ancestor that has an old value to compare with, if this value has none
  */
 function ruleErrors(
   compiler: RuleCompiler,

@@ -12,40 +12,48 @@ import { type ClusterOptions, DirectedSimulation, inVirtualTime, type Simulation
 
 /** Options of {@link explore}. */
 export interface ExploreOptions extends ClusterOptions {
-  /** As for `perturb`, without another system. */
+  /** The scenario, as for `perturb`, but without another system. */
   readonly scenario: Scenario;
-  /** Custom kinds that the server serves besides those of the scenario. Default: none. */
+  /** Custom kinds that the server serves in addition to those of the scenario. Default: none. */
   readonly customKinds?: readonly CustomKind[];
   /** How many schedules to try. Default 100. */
   readonly runs?: number;
-  /** How many processes of the operator run: one that has ended is started again. Default 1; more need leader election. */
+  /**
+   * How many processes of the operator run. A process that ends is started again. Default 1; more require leader
+   * election.
+   */
   readonly replicas?: number;
   /** How many crashes, broken connections, cut-off processes and compactions a schedule may have. Default 2. */
   readonly maxDisturbances?: number;
   /**
-   * Whether a controller need not reconcile a change, because a predicate drops it. Default: each change by others than the process itself,
-   * of an object or of a child that it controls and whose kind the controller watches, must be followed by a reconcile that sees it. Changes
-   * that the predicate of the controller's own kind drops need none.
+   * Whether a controller may miss a change, because a predicate rejects it. By default, each change of an object, or of
+   * a child that it controls and whose kind the controller watches, must be followed by a reconcile that sees the
+   * change. The process's own changes, and changes that the predicate of the controller's own kind rejects, are
+   * excepted.
    */
   readonly mayMiss?: (change: MissedChange) => boolean;
-  /** Whether to look for a shorter schedule that fails too, which takes more than ten times as long as to find one. Default true. */
+  /**
+   * Whether to look for a shorter failing schedule. This takes more than ten times as long as finding the first one.
+   * Default true.
+   */
   readonly shortens?: boolean;
   /**
-   * Instead of random schedules, tries every one that differs from the undisturbed run in at most so many choices. A choice that comes in a
-   * state that was seen before is not tried again: the same objects, with the same requests and events on their way. What a process
-   * remembers besides is not compared. With 1, a scenario takes some hundred schedules.
+   * Instead of random schedules, tries every schedule that differs from the undisturbed run in at most this many
+   * choices. A choice in a state that was seen before is not tried again. A state consists of the objects, and the
+   * requests and events in flight, but not of a process's other memory. With 1, a scenario takes some hundred
+   * schedules.
    */
   readonly maxDeviations?: number;
-  /** Tries only this schedule, of an {@link ExplorationError}. */
+  /** Tries only this schedule, for example that of an {@link ExplorationError}. */
   readonly schedule?: readonly number[];
 }
 
-/** A schedule after which an operator does not do what it does undisturbed. */
+/** A schedule after which an operator behaves differently from the undisturbed run. */
 export class ExplorationError extends Error {
   override readonly name = 'ExplorationError';
-  /** Reproduces it: {@link ExploreOptions.schedule}. */
+  /** Reproduces the failure: {@link ExploreOptions.schedule}. */
   readonly schedule: readonly number[];
-  /** What happened, one step per line. */
+  /** The steps of the run, one per line. */
   readonly story: readonly string[];
 
   constructor(message: string, schedule: readonly number[], story: readonly string[], cause: unknown) {
@@ -59,54 +67,68 @@ export class ExplorationError extends Error {
 export interface ExploreReport {
   /** How many schedules were tried. */
   readonly runs: number;
-  /** How many steps they had. */
+  /** The total number of their steps. */
   readonly steps: number;
 }
 
-/** How many undisturbed runs show what differs between any two. */
+/** How many undisturbed runs are compared to find values that differ between any two runs. */
 const learningRuns = 3;
 
-/** An undisturbed run has no expected state to wait for, so it waits this long, in milliseconds: an operator may write its progress later. */
+/**
+ * How long an undisturbed run waits after a step, in milliseconds. It has no expected state to wait for, and an
+ * operator may write its progress later.
+ */
 const learningRestMs = 1500;
 
-/** For how long things happen in any order until the objects are right, in milliseconds. */
+/** How long steps happen in any order before the objects must be right, in milliseconds. */
 const maxDisorderMs = 60_000;
 
-/** After that, an operator may back off for so long, in milliseconds. Less than its resyncs take, which would hide that it did not retry. */
+/**
+ * How long an operator may back off after that, in milliseconds. Shorter than its resyncs, which would hide that it did
+ * not retry.
+ */
 const maxRecoveryMs = 180_000;
 
-/** What an operator puts off, such as the next attempt of a failed watch, it does within a minute: then it must be at rest. In milliseconds. */
+/**
+ * The time within which an operator does all postponed work, such as the next attempt of a failed watch, in
+ * milliseconds. Then it must be at rest.
+ */
 const maxDelayMs = 65_000;
 
-/** An operator at rest sends nothing for this long, apart from renewals of its Lease and of its watches, in milliseconds. */
+/**
+ * How long an operator at rest must send nothing, apart from renewals of its Lease and of its watches, in milliseconds.
+ */
 const restMs = 5000;
 
-/** For how long a process is cut off, in milliseconds: by default, a Lease expires after 15 seconds. */
+/** How long a process is cut off, in milliseconds. By default, a Lease expires after 15 seconds. */
 const cutOffMs = 40_000;
 
-/** Of all schedules and their shortening, in milliseconds. */
+/** The limit for all schedules and their shortening, in milliseconds. */
 const maxMs = 300_000;
 
 const namespace = 'default';
 
 /**
- * Runs a scenario undisturbed, and then under random schedules: requests, responses and events of watches arrive in any order and at any
- * time, timers fire early, connections break, one of several processes is cut off for a while, and the operator crashes and starts anew. A
- * schedule fails unless
+ * Runs a scenario undisturbed, and then under random schedules. Requests, responses and events of watches arrive in any
+ * order and at any time, timers fire early, and connections break. One of several processes is cut off for a while. The
+ * operator crashes and restarts. A schedule fails unless
  *
- * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and generations;
- * - what the scenario's `always` says holds after each change;
+ * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and
+ *   generations;
+ * - the scenario's `always` holds after each change;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and an operator at rest sends nothing;
- * - at rest, the caches of each process equal the server, and each change by others has been reconciled: see {@link ExploreOptions.mayMiss};
- * - a status at rest is of the object's generation, and `lastTransitionTime` of a condition changes only with its status;
+ * - at rest, the caches of each process equal the server, and each change by another client has been reconciled: see
+ *   {@link ExploreOptions.mayMiss};
+ * - at rest, a status has the object's generation, and `lastTransitionTime` of a condition changes only with its
+ *   status;
  * - at any time, caches show what reconciles have written, and never go back in time, and at most one process leads.
  *
- * Only the scenario's `perturbedSteps` are disturbed, if it has them. Whether it may omit writes does not matter: only what becomes of the
- * objects counts. A schedule that fails is made shorter before it is reported.
+ * If the scenario has `perturbedSteps`, only these are disturbed. `mayOmitWrites` does not matter, because only the
+ * resulting objects are compared. A failing schedule is shortened before it is reported.
  *
- * @throws ExplorationError; Error if the undisturbed run fails; TypeError for a scenario with another system, or one that changes definitions.
- *   Requires the package `fast-check`.
+ * @throws ExplorationError; Error if the undisturbed run fails; TypeError for a scenario with another system, or one
+ *   that changes definitions. Requires the package `fast-check`.
  */
 export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   requireSimulated(options.scenario);
@@ -130,14 +152,14 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
     seed,
     numRuns: runs,
     endOnFailure: !(options.shortens ?? true),
-    // Not interruptAfterTimeLimit, which would leave a run behind.
+    // Do not use interruptAfterTimeLimit, which would leave a run behind.
     skipAllAfterTimeLimit: maxMs,
   });
   if (failed && counterexample !== null) throw errorInstance;
   return { runs: numRuns, steps };
 }
 
-/** Depth first over the choices. */
+/** Searches the choices depth first. */
 async function exploreAll(
   options: ExploreOptions,
   maxDeviations: number,
@@ -165,7 +187,7 @@ async function exploreAll(
   return { runs, steps };
 }
 
-/** What undisturbed runs with different random numbers have in common: the objects after each step. */
+/** Returns the objects after each step that undisturbed runs with different random numbers have in common. */
 async function learn(options: ExploreOptions): Promise<ReadonlyMap<string, Facts>> {
   const { seed = 1 } = options;
   const runs: Exploration[] = [];
@@ -202,7 +224,7 @@ async function runSchedule(
 /** A choice of a run. */
 interface Choice {
   readonly alternatives: number;
-  /** What can be seen of the simulation before it. */
+  /** The observable state of the simulation before the choice. */
   readonly state: string;
 }
 
@@ -219,9 +241,12 @@ class Exploration {
   readonly choices: Choice[] = [];
   #choiceCount = 0;
   #disturbances = 0;
-  /** `orderly`: everything happens in its order, and nothing is disturbed. `over`: besides, a process that ends is not replaced. */
+  /**
+   * `orderly`: everything happens in order, and nothing is disturbed. `over`: in addition, a process that ends is not
+   * replaced.
+   */
   #phase: 'disturbed' | 'orderly' | 'over' = 'orderly';
-  /** The first thing that must not happen at any time. */
+  /** The first violation of what must hold at any time. */
   #violation: Error | undefined;
   #checkedRevision = 0;
   readonly #transitionTimes = new TransitionTimes();
@@ -278,7 +303,7 @@ class Exploration {
     await simulation.until(() => acting.isSettled);
     await acting.result;
     await this.#recover(name, simulation, world);
-    // A disturbed watch may still be waiting until it tries again. Then everything arrives, in time.
+    // A disturbed watch may still wait for its next attempt. From now on everything arrives, in order.
     this.#phase = 'orderly';
     await simulation.advance(maxDelayMs);
     simulation.bookmark();
@@ -296,7 +321,7 @@ class Exploration {
     }
     const { mayMiss = () => false, leaderElection } = this.#options;
     for (const { oracle, isWorking } of simulation.processes) {
-      // The others have no caches.
+      // The other processes have no caches.
       if (!isWorking && leaderElection?.warmStandby !== true) continue;
       const problem = oracle.problem() ?? oracle.problemAtRest(isWorking, mayMiss);
       if (problem !== undefined) throw simulation.error(`after step ${name}, ${problem}`);
@@ -339,7 +364,7 @@ class Exploration {
       canonicalName,
       omitted: ['managedFields', 'resourceVersion'],
     });
-    // An applier's hash of what it has sent covers uids, which are numbered in the order of requests.
+    // Skip the applier's hash of what it sent: it covers uids, which are numbered in the order of requests.
     return new Map([...facts].filter(([path]) => !path.endsWith('/applied') && !mayDiffer(path)));
   }
 
@@ -385,7 +410,7 @@ class Exploration {
     return choice % alternatives.length;
   }
 
-  /** A process that has crashed, or has lost its Lease, is replaced as a kubelet does. */
+  /** Replaces a process that has crashed or lost its Lease, as a kubelet does. */
   #restarts(simulation: DirectedSimulation): readonly SimulationStep[] {
     const { replicas = 1 } = this.#options;
     if (this.#phase === 'over' || simulation.processes.length >= replicas) return [];
@@ -408,7 +433,7 @@ class Exploration {
         },
         { description: `the connections of ${process.name} break`, run: count(() => simulation.cut(process)) },
       ]),
-      // For a process alone, this is an outage: a step may wait for less time.
+      // A cut-off of the only process is an outage of the server, and a step may wait for less time than that.
       ...(replicas > 1 ? simulation.processes : []).map((process) => ({
         description: `${process.name} is cut off for ${cutOffMs / 1000} s`,
         run: count(() => simulation.cutOff(process, cutOffMs)),
@@ -419,7 +444,7 @@ class Exploration {
   }
 }
 
-/** @throws TypeError for a scenario that needs what a simulation does not have. */
+/** @throws TypeError for a scenario that needs a feature that a simulation does not have. */
 function requireSimulated(scenario: Scenario): void {
   for (const option of ['outside', 'alwaysOutside', 'changesDefinitions'] as const) {
     if (scenario[option] === undefined || scenario[option] === false) continue;
@@ -437,7 +462,7 @@ const noOutside = {
   },
 };
 
-/** A promise that says whether it has settled. */
+/** A promise, and whether it has settled. */
 function settled<R>(result: Promise<R>): { readonly result: Promise<R>; readonly isSettled: boolean } {
   let isSettled = false;
   const settle = (): void => {

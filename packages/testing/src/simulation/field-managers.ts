@@ -1,9 +1,11 @@
 /**
- * Who owns which fields (`metadata.managedFields`), and how server-side apply merges, as in sigs.k8s.io/structured-merge-diff and
- * k8s.io/apimachinery/pkg/util/managedfields. Pure: no function changes its arguments, and the results share parts with them.
+ * Tracks which manager owns which fields (`metadata.managedFields`), and merges as server-side apply does. Sources:
+ * sigs.k8s.io/structured-merge-diff and k8s.io/apimachinery/pkg/util/managedfields. Pure: no function changes its
+ * arguments, and the results share parts with them.
  *
- * The server calls {@link trackFields} or {@link applyFields}, then its strategy, then {@link keepTimesIfUnchanged}. That comparison comes before
- * anything drops empty lists and maps of the metadata: an apply of `labels: {}` to a custom object is a new version each time.
+ * The server calls {@link trackFields} or {@link applyFields}, then its strategy, then {@link keepTimesIfUnchanged}.
+ * That comparison must precede any removal of empty lists and maps from the metadata: an apply of `labels: {}` to a
+ * custom object creates a new version each time.
  */
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -23,14 +25,16 @@ import {
   type StoredObject,
 } from './strategy.ts';
 
-/** What is known about a write, beside the objects. */
+/** The properties of a write, other than the objects. */
 export interface FieldWrite {
   /** The field manager. An empty one is `unknown`. */
   readonly manager: string;
   readonly apiVersion: string;
   readonly subresource?: string | undefined;
   readonly schema: Schema;
-  /** Fields that the strategy resets in this write, with all below them: nobody is tracked for them. `{ 'f:status': {} }` */
+  /**
+   * Fields that the strategy resets in this write, with everything below them. They get no owner. `{ 'f:status': {} }`
+   */
   readonly resetFields?: FieldsV1;
   /** The time of the request: RFC 3339, in seconds. */
   readonly timeIso: string;
@@ -41,15 +45,16 @@ export const customResetFields = (subresource: 'status' | undefined): FieldsV1 =
   subresource === undefined ? { 'f:status': {} } : { 'f:metadata': {}, 'f:spec': {} };
 
 /**
- * Merges an applied configuration into the stored object, and removes what its manager has applied before, does not apply any more, and
- * nobody else owns. The result has no defaults yet.
+ * Merges an applied configuration into the stored object. Removes the fields that its manager has applied before, does
+ * not apply any more, and no other manager owns. The result has no defaults yet.
  *
- * The result can have nulls, which decoding drops or refuses: where a removal has emptied an object or a list, and where Go's JSON of a new
- * object has them (`spec.selector` of a Deployment).
+ * The result can have nulls, which decoding drops or refuses. They occur where a removal has emptied an object or a
+ * list, and where Go's JSON of a new object has them (`spec.selector` of a Deployment).
  *
  * @param write.live the stored object, undefined if there is none
  * @throws {@link RefusedError} Conflict, if another manager owns a field that would change and `force` is false
- * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, and fields of another API version
+ * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, and fields of another
+ *   API version
  */
 export function applyFields(
   write: FieldWrite & {
@@ -90,15 +95,15 @@ export function applyFields(
 }
 
 /**
- * Returns `after` with the managers of its fields, after a create, an update or a patch other than an apply. What the write has changed
- * belongs to its manager, and what it has removed to nobody.
+ * Returns `after` with the managers of its fields, after a create, an update or a patch other than an apply. The
+ * write's manager owns the fields that the write has changed. No manager owns the fields that it has removed.
  *
  * @param write.before the stored object, undefined for a create
- * @param write.after the object with defaults, before its strategy prepares it: what the strategy sets belongs to nobody. An empty
- *   `managedFields`, or one empty entry, resets them; then updates are not tracked until the next apply. (Decoding a custom object drops an
- *   empty list, so only the empty entry resets its fields.)
- * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, fields of another API version, and more
- *   than ten managers of updates, which the API server would combine
+ * @param write.after the object with defaults, before its strategy prepares it: fields that the strategy sets have no
+ *   owner. An empty `managedFields`, or one empty entry, resets the managers; then updates are not tracked until the
+ *   next apply. (Decoding a custom object drops an empty list, so only the empty entry resets its fields.)
+ * @throws {@link NotSimulatedError} for duplicates in a set or keyed list, unknown merge rules, fields of another API
+ *   version, and more than ten managers of updates, which the API server would combine
  */
 export function trackFields(
   write: FieldWrite & { readonly before: StoredObject | undefined; readonly after: StoredObject },
@@ -118,7 +123,7 @@ export function trackFields(
   return withManagers(object, managers);
 }
 
-/** Returns `after` with the times of `before`, if the managed fields differ in nothing but times and the rest is equal. */
+/** Returns `after` with the times of `before` if the managed fields differ only in times and the rest is equal. */
 export function keepTimesIfUnchanged(before: StoredObject, after: StoredObject): StoredObject {
   const [old = [], entries = []] = [before.metadata.managedFields, after.metadata.managedFields];
   if (old.length !== entries.length || old.length === 0) return after;
@@ -128,7 +133,10 @@ export function keepTimesIfUnchanged(before: StoredObject, after: StoredObject):
   return isDeepStrictEqual(candidate, before) ? candidate : after;
 }
 
-/** kubectl's client-side apply sets it. For the manager `kubectl` the API server derives from it what is no conflict, and updates it. */
+/**
+ * The annotation of kubectl's client-side apply. For the manager `kubectl`, the API server uses it to rule out
+ * conflicts, and updates it.
+ */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /** Gives the changed fields to the manager of an update. */
@@ -150,7 +158,7 @@ interface Manager {
   readonly fields: Fields;
 }
 
-/** By {@link ownEntry}'s key. A manager without fields is not kept. */
+/** By the key of {@link ownEntry}. A manager without fields is dropped. */
 type Managers = Map<string, Manager>;
 
 function ownEntry(
@@ -158,7 +166,7 @@ function ownEntry(
   operation: ManagedFieldsEntry['operation'],
 ): Pick<Manager, 'entry'> & { readonly key: string } {
   const entry = { manager: manager || 'unknown', operation, apiVersion, ...(subresource && { subresource }) };
-  // An applier keeps its entry when it changes to another version.
+  // An applier keeps its entry when it changes to another API version.
   const key = JSON.stringify({ ...entry, apiVersion: operation === 'Apply' ? undefined : apiVersion });
   return { key, entry };
 }
@@ -169,7 +177,8 @@ function readManagers(entries: readonly ManagedFieldsEntry[] = [], apiVersion: s
     const isKnown = each.fieldsType === 'FieldsV1' && ['Apply', 'Update'].includes(each.operation);
     if (!isKnown || each.apiVersion !== apiVersion) {
       throw new NotSimulatedError(
-        `the managed fields of ${each.manager}: ${each.operation} ${each.apiVersion} ${each.fieldsType}, expected fields of ${apiVersion}`,
+        `the managed fields of ${each.manager}: ${each.operation} ${each.apiVersion} ${each.fieldsType}, ` +
+          `expected fields of ${apiVersion}`,
       );
     }
     const { key, entry } = ownEntry(each, each.operation);
@@ -201,7 +210,7 @@ function setFields(managers: Managers, key: string, manager: Manager): void {
   else managers.set(key, manager);
 }
 
-/** Takes changed and removed fields from all managers but one. */
+/** Removes changed and removed fields from all managers but one. */
 function dropChanged(managers: Managers, except: string | undefined, { set, removed }: Changes): void {
   const lost = union(set, removed);
   if (isEmpty(lost)) return;
@@ -215,7 +224,7 @@ interface Conflict {
   readonly path: string;
 }
 
-/** Sorted by manager and path, as far as the API server sorts them. */
+/** Sorted by manager and path, to the extent that the API server sorts them. */
 function conflictsWith(key: string, fields: Fields): readonly Conflict[] {
   const { manager, operation, apiVersion, subresource } = JSON.parse(key) as Manager['entry'];
   const name = JSON.stringify(manager) + (subresource ? ` with subresource ${JSON.stringify(subresource)}` : '');
@@ -247,7 +256,9 @@ const badRequest = (message: string): RefusedError => new RefusedError({ code: 4
 
 // Sets of fields
 
-/** A set of fields as a tree, which sets share parts of. The steps are those of {@link FieldsV1}, without the dot. */
+/**
+ * A set of fields as a tree. Sets share parts of their trees. The steps are those of {@link FieldsV1}, without the dot.
+ */
 interface Fields {
   /** Whether the field itself is in the set, not only fields below it. */
   isMember: boolean;
@@ -277,7 +288,7 @@ function formatFields({ isMember, below }: Fields): FieldsV1 {
 const serverFields =
   'name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion';
 
-/** Nobody owns these (managedfields/internal/stripmeta.go). */
+/** No manager owns these fields (managedfields/internal/stripmeta.go). */
 const neverOwned = parseFields({
   'f:apiVersion': {},
   'f:kind': {},
@@ -340,11 +351,14 @@ const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 
 
 // Values
 
-/** A part of a value that server-side apply merges by itself. */
+/** A part of a value that server-side apply merges separately. */
 interface Part {
   readonly value: unknown;
   readonly schema: Schema;
-  /** The field of a struct. It belongs to nobody only because something below it does, unlike a map's key or a list's item. */
+  /**
+   * Whether the part is a field of a struct. Unlike a map's key or a list's item, such a field has no owner just
+   * because a field below it has one.
+   */
   readonly isDeclared: boolean;
 }
 
@@ -402,13 +416,13 @@ function stepOfItem(item: unknown, merge: 'set' | readonly ListKey[]): string {
   return `k:${goJson(Object.fromEntries(keys.sort(([a], [b]) => compareText(a, b))))}`;
 }
 
-/** Go's JSON escapes what could end a script in HTML. */
+/** Go's JSON escapes characters that could end a script in HTML. */
 function goJson(value: unknown): string {
   const escaped = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
   return JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, escaped);
 }
 
-/** True for a field that the kind's schema names. Of the built-in structs the tables omit scalars. */
+/** True for a field in the kind's schema. The tables omit scalars of the built-in structs. */
 const isDeclared = (schema: Schema, name: string): boolean =>
   schema.type === 'struct' && (Object.hasOwn(schema.fields, name) || schema.others.type !== 'schemaless');
 
@@ -417,9 +431,9 @@ function schemaOfMember(schema: Schema, name: string): Schema {
   return schema.type === 'map' ? schema.values : granular;
 }
 
-/** Returns the object of a kind that has no field yet, as Go creates it. */
+/** Returns an object of the kind without fields, as Go creates it. */
 function emptyObject({ apiVersion, kind, ...members }: StoredObject, schema: Schema): StoredObject {
-  // Times that are not set are null in an empty object too.
+  // Unset times are null, even in an empty object.
   const nulls = Object.entries(members).filter(([, value]) => value === null);
   return {
     metadata: {},
@@ -478,7 +492,7 @@ function addChanges(before: unknown, after: unknown, schema: Schema, path: strin
     if (isChanged && !isDeepStrictEqual(before, after)) add(changes.set, path);
     return;
   }
-  // Only where the schema is not known: a scalar or a list has become an object, or the other way round.
+  // This happens only where the schema is unknown: a scalar or a list has become an object, or the reverse.
   if (isChanged && (old === undefined || parts === undefined)) add(changes.set, path);
   for (const step of new Set([...(old?.keys() ?? []), ...(parts?.keys() ?? [])])) {
     const [from, to] = [old?.get(step), parts?.get(step)];
@@ -488,7 +502,9 @@ function addChanges(before: unknown, after: unknown, schema: Schema, path: strin
   }
 }
 
-/** Returns the stored value with the applied one merged in, the stored one itself if they are equal. Nothing is removed. */
+/**
+ * Merges the applied value into the stored one. Returns the stored value itself if nothing changes. Removes nothing.
+ */
 function merge(live: unknown, applied: unknown, schema: Schema): unknown {
   if (live === applied) return live;
   const own = partsOf(applied, schema);
@@ -506,7 +522,10 @@ function merge(live: unknown, applied: unknown, schema: Schema): unknown {
   return { ...(live as object), ...Object.fromEntries(merged.map(([step, value]) => [step.slice(2), value])) };
 }
 
-/** The applied items are in their order; each other item stays behind the item that it followed, as far as their order allows. */
+/**
+ * Keeps the order of the applied items. Each other item stays behind the item that it followed, as far as the applied
+ * order allows.
+ */
 function mergeItems(live: Parts, applied: Parts): readonly unknown[] {
   const merged: unknown[] = [];
   const own = [...applied];
@@ -526,14 +545,14 @@ function mergeItems(live: Parts, applied: Parts): readonly unknown[] {
   return merged;
 }
 
-/** Removes what the manager has applied last, unless somebody owns it. */
+/** Removes the fields that the manager applied last, unless another manager owns them. */
 function prune(merged: unknown, last: Fields, managers: Iterable<Manager>, schema: Schema): unknown {
   const complete = (fields: Fields) => withDeclaredParents(fields, schema);
   const all = complete(fieldsOf(merged, schema));
   const before = complete(last);
   let owned = complete(fieldsOf(remove(merged, before, schema), schema));
   for (const { fields } of managers) owned = union(owned, complete(fields));
-  // An item goes with everything in it, so it must stay if anything in it is owned.
+  // Removing an item removes everything in it, so the item must stay if anything in it has an owner.
   const pruned = complete(fieldsOf(remove(merged, difference(all, owned), schema), schema));
   return remove(merged, intersection(difference(all, pruned), before), schema);
 }
@@ -552,7 +571,7 @@ function withDeclaredParents({ isMember, below }: Fields, schema: Schema): Field
   return { isMember, below: new Map(nested) };
 }
 
-/** Returns the value without fields. What loses all of its parts becomes null. */
+/** Returns the value without these fields. A value that loses all of its parts becomes null. */
 function remove(value: unknown, fields: Fields, schema: Schema): unknown {
   const parts = partsOf(value, schema);
   if (parts === undefined) return typeof value === 'object' ? null : value;

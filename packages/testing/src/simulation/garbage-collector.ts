@@ -5,7 +5,10 @@ import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { SimulationStep } from './simulated-network.ts';
 import type { StoredObject } from './strategy.ts';
 
-/** Deletes objects whose owners are gone, and finishes foreground and orphaning deletions, as that of kube-controller-manager. */
+/**
+ * Deletes objects whose owners are gone, and finishes foreground and orphaning deletions, as the garbage collector of
+ * kube-controller-manager does.
+ */
 export class GarbageCollector {
   readonly #server: SimulatedApiServer;
   #revision = 0;
@@ -14,9 +17,9 @@ export class GarbageCollector {
     this.#server = server;
   }
 
-  /** What it would do next. */
+  /** The garbage collector's next steps. */
   steps(): readonly SimulationStep[] {
-    // Nothing to do that there was not before.
+    // Nothing has changed since the last call, which found no steps.
     if (this.#revision === this.#server.revision) return [];
     const objects = [...this.#server.all()];
     for (const object of objects) {
@@ -78,7 +81,10 @@ export class GarbageCollector {
   }
 }
 
-/** An owner of another namespace, kind or name is none, even if the uid is right. */
+/**
+ * Whether the object is the referenced owner. An object with another namespace, kind or name is not, even if its uid
+ * matches.
+ */
 function isOwner(owner: StoredObject, reference: OwnerReference, { metadata }: StoredObject): boolean {
   return (
     owner.metadata.uid === reference.uid &&

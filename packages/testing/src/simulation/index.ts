@@ -1,6 +1,6 @@
 /**
- * `@echoperator/testing/simulation`: runs an operator against an API server in memory, on a clock of its own. Unit tests take
- * milliseconds, and `explore` tries schedules that no test thinks of. For any test runner.
+ * `@echoperator/testing/simulation`: runs an operator against an API server in memory, with a virtual clock. Unit tests
+ * take milliseconds, and `explore` tries schedules that nobody would write a test for. For any test runner.
  */
 export { ExplorationError, type ExploreOptions, type ExploreReport, explore } from './explore.ts';
 export { jobController } from './job-controller.ts';

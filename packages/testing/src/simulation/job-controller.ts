@@ -5,10 +5,11 @@ import type { Simulation } from './simulation.ts';
 import { NotSimulatedError } from './strategy.ts';
 
 /**
- * Plays the controller of Jobs: gives each Job a pod, and completes or fails it with its pod. Pods end when a test sets their phase to
- * `Succeeded` or `Failed`; nobody else runs them. For {@link ClusterOptions.otherControllers}.
+ * Simulates the controller of Jobs: creates a pod for each Job, and completes or fails the Job with its pod. A pod ends
+ * when a test sets its phase to `Succeeded` or `Failed`; nothing else runs pods. For
+ * {@link ClusterOptions.otherControllers}.
  *
- * @throws NotSimulatedError for Jobs of more than one pod, and for failures that must be repeated.
+ * @throws NotSimulatedError for Jobs of more than one pod, and for failures that must be retried.
  */
 export const jobController = (simulation: Simulation): readonly SimulationStep[] =>
   simulation.objects(Job).flatMap((job) => {

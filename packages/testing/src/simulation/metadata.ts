@@ -10,7 +10,10 @@ const qualifiedName =
 const labelValue = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 const maxAnnotationBytes = 256 * 1024;
 
-/** Members that a client cannot change after the creation. The API server ignores some of them in a patch, and refuses others. */
+/**
+ * Members that a client cannot change after the creation. In a patch, the API server ignores some of them and refuses
+ * others.
+ */
 const immutable = [
   'name',
   'namespace',
@@ -21,7 +24,8 @@ const immutable = [
 ] as const;
 
 /**
- * Prepares and validates an object with `prepare`, and validates its metadata as ValidateObjectMeta of k8s.io/apimachinery does.
+ * Prepares and validates an object with `prepare`, and validates its metadata as ValidateObjectMeta of
+ * k8s.io/apimachinery does.
  *
  * @param old the stored object; undefined for a creation.
  * @throws {@link RefusedError} 422 with a cause for each problem: those of the metadata first.
@@ -102,7 +106,8 @@ function* changesOf(metadata: StoredMetadata, old: StoredMetadata): Iterable<Fie
       .sort()
       .map((each) => `"${each}"`)
       .join(', ');
-    const why = `no new finalizers can be added if the object is being deleted, found new finalizers []string{${found}}`;
+    const problem = 'no new finalizers can be added if the object is being deleted';
+    const why = `${problem}, found new finalizers []string{${found}}`;
     yield fieldError('FieldValueForbidden', 'metadata.finalizers', why);
   }
 }

@@ -22,7 +22,8 @@ interface Operation {
 /**
  * Applies a JSON patch (RFC 6902).
  *
- * @throws {@link RefusedError} if a path does not exist or a test fails; {@link NotSimulatedError} for `move` and `copy`.
+ * @throws {@link RefusedError} if a path does not exist or a test fails; {@link NotSimulatedError} for `move` and
+ *   `copy`.
  */
 export function jsonPatch(target: unknown, patch: unknown): unknown {
   if (!Array.isArray(patch)) throw invalid('a JSON patch is a list');

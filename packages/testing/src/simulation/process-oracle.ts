@@ -18,11 +18,11 @@ import type {
 import type { SimulatedApiServer } from './simulated-api-server.ts';
 import type { StoredObject } from './strategy.ts';
 
-/** A change by another client than the operator's process, which the controller has not reconciled. */
+/** A change by another client than the operator's process that the controller has not reconciled. */
 export interface MissedChange {
   /** The controller's name. */
   readonly controller: string;
-  /** The kind of the object that was changed: the controller's own, or that of a child. */
+  /** The kind of the changed object: the controller's own, or that of a child. */
   readonly kind: string;
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly object: KubeObject;
@@ -30,27 +30,27 @@ export interface MissedChange {
   readonly previous: KubeObject | undefined;
 }
 
-/** What a cache has shown of a name. */
+/** What a cache has shown for a name. */
 interface Shown {
   readonly uid: string;
   readonly version: string;
 }
 
-/** What a process has got in response to a write of a reconcile. */
+/** A response to a write of a reconcile. */
 interface Written {
   readonly request: ClientRequest;
   readonly uid: string;
   readonly version: string;
-  /** The object does not exist any more. */
+  /** Whether the object no longer exists. */
   readonly isGone: boolean;
-  /** Of the object that the cache held when the request was sent. */
+  /** The uid of the object that the cache held when the request was sent. */
   readonly heldUid: string | undefined;
 }
 
 /** What a cache showed of an object when a reconcile began. */
 interface Seen {
   readonly version: string;
-  /** Whether it is the key's object, or its child. */
+  /** Whether the object belongs to the key or is its child. */
   readonly isOfKey: boolean;
 }
 
@@ -59,27 +59,29 @@ interface Watched {
   readonly controller: ObservedController;
   /** By key, then by uid: what the caches showed of the key's namespace when the last reconcile began. */
   readonly starts: Map<string, ReadonlyMap<string, Seen>>;
-  /** By key: how many requests of its reconciles have no response. */
+  /** By key: how many requests of its reconciles have no response yet. */
   readonly inFlight: Map<string, number>;
-  /** By key: the version of which the predicate has dropped a change. */
+  /** By key: the version at which the predicate rejected a change. */
   readonly dropped: Map<string, string>;
 }
 
 /**
- * Judges one process of an operator by what its runtime promises (see `Overlay` and `ReconcileRequests`), whatever its controllers do.
+ * Checks one process of an operator against the guarantees of its runtime (see `Overlay` and `ReconcileRequests`),
+ * whatever its controllers do.
  *
- * At any time: no cache goes back in time; no object that is gone comes back; a cache shows what the response to a write of a reconcile has
- * shown, and nothing outside of its selection; no reconcile of a key begins while a request of that key has no response.
+ * At any time: no cache goes back in time, and no deleted object comes back. A cache shows what the response to a write
+ * of a reconcile has shown, and nothing outside its selection. No reconcile of a key begins while a request of that key
+ * has no response.
  *
- * At rest: each cache equals the server; and the last reconcile of each key began when the caches showed all that others have done to its
- * object and its children.
+ * At rest: each cache equals the server. The last reconcile of each key began when the caches showed all changes that
+ * other clients have made to its object and its children.
  */
 export class ProcessOracle implements OperatorObserver {
   readonly #process: string;
   readonly #server: SimulatedApiServer;
   #manager: Manager | undefined;
   readonly #controllers = new Map<string, Watched>();
-  /** By informer, then by name: what the handlers have got. */
+  /** By informer, then by name: what the handlers have received. */
   readonly #mirrors = new Map<AnyInformer, Map<string, Shown>>();
   /** `uid@version` of each response to a write. */
   readonly #responses = new Set<string>();
@@ -94,13 +96,13 @@ export class ProcessOracle implements OperatorObserver {
     this.#server = server;
   }
 
-  /** Begins to watch the caches. Call it before the manager runs. */
+  /** Starts to check the caches. Call it before the manager runs. */
   watch(manager: Manager): void {
     this.#manager = manager;
     for (const informer of manager.inspect().informers) this.#mirror(informer);
   }
 
-  /** The process gets this response to a write. */
+  /** Call this when the process gets a response to a write. */
   responded(method: string, body: object): void {
     const { metadata, details } = body as Partial<KubeObject> & { readonly details?: { readonly uid?: string } };
     const uid = metadata?.uid ?? details?.uid;
@@ -124,7 +126,7 @@ export class ProcessOracle implements OperatorObserver {
       },
       started: (key) => {
         if ((watched.inFlight.get(key) ?? 0) > 0)
-          this.#violate(
+          this.#reportViolation(
             `a reconcile of ${controller.name} ${key} begins while a request of the one before has no response`,
           );
         watched.starts.set(key, this.#seen(controller, key));
@@ -137,7 +139,7 @@ export class ProcessOracle implements OperatorObserver {
     this.#controllers.delete(name);
   }
 
-  /** Returns what has happened that must not happen at any time. Call it after each step, when the process is quiet. */
+  /** Returns the first violation of what must hold at any time. Call it after each step, when the process is quiet. */
   problem(): string | undefined {
     for (const written of this.#written.splice(0)) this.#requireShown(written);
     for (const informer of this.#mirrors.keys()) this.#requireSelected(informer);
@@ -145,9 +147,9 @@ export class ProcessOracle implements OperatorObserver {
   }
 
   /**
-   * Returns what must not be when everything has been delivered, and the process is at rest.
+   * Returns a violation of what must hold when everything has been delivered and the process is at rest.
    *
-   * @param mayMiss whether a predicate drops the change on purpose.
+   * @param mayMiss whether a predicate rejects the change on purpose.
    */
   problemAtRest(isWorking: boolean, mayMiss: (change: MissedChange) => boolean): string | undefined {
     for (const informer of this.#mirrors.keys()) {
@@ -160,7 +162,7 @@ export class ProcessOracle implements OperatorObserver {
     return isWorking ? this.#missedChange(mayMiss) : undefined;
   }
 
-  #violate(what: string): void {
+  #reportViolation(what: string): void {
     this.#violation ??= `${this.#process}: ${what}`;
   }
 
@@ -180,12 +182,13 @@ export class ProcessOracle implements OperatorObserver {
       const [key, name] = [keyString(object.metadata), `${informer.kind.kind} ${object.metadata.name}`];
       const known = mirror.get(key);
       if ((type === 'added') !== (known === undefined))
-        this.#violate(`${name} is ${type}, but it was known: ${known !== undefined}`);
-      else if (known !== undefined && known.uid !== uid) this.#violate(`${name} is ${type}, but has another uid`);
+        this.#reportViolation(`${name} is ${type}, but it was known: ${known !== undefined}`);
+      else if (known !== undefined && known.uid !== uid)
+        this.#reportViolation(`${name} is ${type}, but has another uid`);
       else if (type === 'modified' && compareResourceVersions(version, known?.version ?? version) < 0)
-        this.#violate(`the cache goes back in time: ${name} had version ${known?.version}, now ${version}`);
+        this.#reportViolation(`the cache goes back in time: ${name} had version ${known?.version}, now ${version}`);
       else if (type === 'added' && gone.has(uid) && (!mayReturn || this.#deleted.has(uid)))
-        this.#violate(`${name} was gone, and comes back`);
+        this.#reportViolation(`${name} was gone, and comes back`);
       if (type === 'deleted') {
         mirror.delete(key);
         gone.add(uid);
@@ -241,7 +244,7 @@ export class ProcessOracle implements OperatorObserver {
     };
   }
 
-  /** The response is the last one that the process has got. */
+  /** Whether the response is the last one that the process has received. */
   #answered(request: ClientRequest, heldUid: string | undefined): void {
     const { verb, key, isDryRun, isMetadataOnly } = request;
     const response = this.#lastResponse;
@@ -257,7 +260,7 @@ export class ProcessOracle implements OperatorObserver {
     const name = `${kind.kind} ${key.name}`;
     if (isGone) {
       if (heldUid === uid) this.#deleted.add(uid);
-      if (held?.uid === uid) this.#violate(`the cache shows ${name}, which the process has deleted`);
+      if (held?.uid === uid) this.#reportViolation(`the cache shows ${name}, which the process has deleted`);
       return;
     }
     const isOlder = held?.uid === uid && compareResourceVersions(held.resourceVersion, version) < 0;
@@ -266,7 +269,7 @@ export class ProcessOracle implements OperatorObserver {
       labelSelector === undefined && fieldSelector === undefined && namespaces?.includes(key.namespace ?? '') !== false;
     const isLacking = isSelected && held?.uid !== uid && this.#current(kind, uid) !== undefined;
     if (isOlder || isLacking)
-      this.#violate(`the cache does not show ${name} at version ${version}, which the process has written`);
+      this.#reportViolation(`the cache does not show ${name} at version ${version}, which the process has written`);
   }
 
   #requireSelected({ kind, store, selection }: AnyInformer): void {
@@ -275,7 +278,9 @@ export class ProcessOracle implements OperatorObserver {
     if (selects === undefined) return;
     const other = store.list().find(({ metadata }) => !selects((label) => metadata.labels?.[label]));
     if (other !== undefined)
-      this.#violate(`the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`);
+      this.#reportViolation(
+        `the cache shows ${kind.kind} ${other.metadata.name}, which ${labelSelector} does not select`,
+      );
   }
 
   #current(kind: Kind, uid: string): StoredObject | undefined {
@@ -348,7 +353,7 @@ export class ProcessOracle implements OperatorObserver {
   ): string | undefined {
     const last = this.#server.changes(kind).findLast(({ by, type, object, before }) => {
       if (object.metadata.uid !== uid || by === this.#process) return false;
-      // A write that changes nothing has shown it.
+      // The response to a write that changed nothing has shown this version.
       if (this.#responses.has(`${uid}@${object.metadata.resourceVersion}`)) return false;
       if (controller.predicate !== undefined && kind === controller.kind && isOnlyStatus(object, before)) return false;
       return !mayMiss({
@@ -385,7 +390,7 @@ export class ProcessOracle implements OperatorObserver {
 
 const asObject = (object: StoredObject): KubeObject => object as unknown as KubeObject;
 
-/** Items of a list of a built-in kind have no type. */
+/** Items of a list of a built-in kind have no `apiVersion` and `kind`. */
 const withoutType = ({ apiVersion: _, kind: __, ...object }: KubeObject): object => object;
 
 function isOnlyStatus(object: StoredObject, before: StoredObject | undefined): boolean {

@@ -5,29 +5,29 @@ import { NotSimulatedError, RefusedError, type StoredObject } from './strategy.t
 /** An HTTP request to the simulated API server. */
 export interface SimulatedRequest {
   readonly method: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
-  /** Lower-case names. */
+  /** Names are in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | undefined;
-  /** Who sends it: `operator-1`, `user`. Undefined for the cluster itself, whose requests nobody refuses. */
+  /** The sender: `operator-1`, `user`. Undefined for the cluster itself, whose requests are never refused. */
   readonly from?: string;
 }
 
-/** A request that `refuse` decides about. */
+/** A request that `refuse` may refuse. */
 export interface AdmittedRequest {
   readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
   readonly kind: Kind;
   readonly namespace: string | undefined;
   readonly name: string | undefined;
   readonly subresource: 'status' | undefined;
-  /** What a write would store. Undefined for reads and deletions. */
+  /** The object that a write would store. Undefined for reads and deletions. */
   readonly object: KubeObject | undefined;
-  /** Who sends it: a process, such as `operator-1`, or `user`. */
+  /** The sender: a process, such as `operator-1`, or `user`. */
   readonly from: string;
 }
 
-/** A request, as the API server understands it. */
+/** A parsed request. */
 export interface ResourceRequest {
   readonly verb: AdmittedRequest['verb'];
   readonly kind: Kind;
@@ -64,10 +64,11 @@ const parameters = new Set([
 ]);
 
 /**
- * Reads a request.
+ * Parses a request.
  *
- * @param kindAt returns the kind that the server serves there.
- * @throws {@link NotSimulatedError} for what the server does not know, {@link RefusedError} for a kind that it does not serve.
+ * @param kindAt returns the kind that the server serves at a path.
+ * @throws {@link NotSimulatedError} for a request that the server does not support, {@link RefusedError} for a kind
+ *   that it does not serve.
  */
 export function readRequest(
   request: SimulatedRequest,
@@ -143,13 +144,14 @@ export const notServed = (): RefusedError =>
 export const notSimulated = (request: Pick<SimulatedRequest, 'method' | 'path'>, what: string): NotSimulatedError =>
   new NotSimulatedError(`${request.method} ${request.path}: the simulated API server does not know ${what}`);
 
-/** Whether an object is one of those that a list or a watch asks for. */
+/** Whether a list or a watch selects the object. */
 export type ObjectFilter = (object: StoredObject) => boolean;
 
 /**
  * Returns the filter of a list, a watch or a deletion of a collection.
  *
- * @throws {@link NotSimulatedError} for a field selector of other fields than those that all kinds have, and those of Events.
+ * @throws {@link NotSimulatedError} for a field selector with fields other than those that all kinds have, and those of
+ *   Events.
  */
 export function filterOf({
   kind,
@@ -176,7 +178,7 @@ function parse(name: string, query: URLSearchParams, parser: (text: string) => S
   return selector;
 }
 
-/** Events have more selectable fields than others: `regarding.uid=…,type=Warning`. */
+/** Parses a selector of Events, which have more selectable fields than other kinds: `regarding.uid=…,type=Warning`. */
 function parseEventFields(text: string): Selector | undefined {
   const terms = text.split(',').map((term) => /^([a-zA-Z.]+)=([^=!\\]*)$/.exec(term));
   if (terms.includes(null)) return undefined;

@@ -9,7 +9,7 @@ import type { ProcessOracle } from './process-oracle.ts';
 import type { SimulatedNetwork } from './simulated-network.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
-/** Which simulated process the running code belongs to. Promises and timers inherit it. */
+/** The simulated process that the running code belongs to. Promises and timers inherit it. */
 const currentProcess = new AsyncLocalStorage<string>();
 
 /** Whether the running code belongs to a simulated process. */
@@ -28,7 +28,7 @@ export interface ProcessOptions {
   readonly oracle: ProcessOracle;
 }
 
-/** An operator in a simulation, as if it were a process of its own: it can crash. */
+/** An operator in a simulation that behaves like a separate process: it can crash. */
 export class RunningProcess {
   readonly name: string;
   readonly operator: Operator;
@@ -76,7 +76,7 @@ export class RunningProcess {
     return new RunningProcess(name, operator, oracle, time);
   }
 
-  /** Whether its caches have synced, and it leads if there is leader election. */
+  /** Whether its caches have synced. With leader election, it must also lead. */
   get isWorking(): boolean {
     return this.#state === 'synced' && this.operator.elector?.isLeading !== false;
   }
@@ -85,7 +85,7 @@ export class RunningProcess {
     return this.#state === 'ended';
   }
 
-  /** Whether nothing is queued or running. What it does after a pause does not count. */
+  /** Whether nothing is queued or running. Work after a pause does not count. */
   async isAtRest(): Promise<boolean> {
     const { elector } = this.operator;
     if (this.hasEnded || elector?.isLeading === false) return true;
@@ -94,20 +94,23 @@ export class RunningProcess {
     return sums.every((sum) => sum === 0);
   }
 
-  /** @throws Error if the operator has failed, or a reconcile has thrown something that is no error of the API. */
+  /** @throws Error if the operator has failed, or a reconcile has thrown an error that is not an API error. */
   async checkHealth(): Promise<void> {
     if (this.#failure !== undefined) throw new Error(`${this.name} failed`, { cause: this.#failure });
     if ((await this.#sum('controller_runtime_reconcile_panics_total')) > 0)
       throw new Error(`a reconcile of ${this.name} panicked`);
   }
 
-  /** Tells it to stop, as SIGTERM does. Resolves when it has ended, for which others must make the network and time move. */
+  /**
+   * Stops the process, as SIGTERM does. Resolves when it has ended; for that, the caller must run the network and the
+   * clock.
+   */
   stop(): Promise<void> {
     this.#stop.abort();
     return this.#ended;
   }
 
-  /** Ends it at once: none of its timers fires any more. */
+  /** Ends the process immediately: none of its timers fires any more. */
   end(): void {
     this.#state = 'ended';
     this.#time.removeTimers(() => currentProcess.getStore() === this.name);
@@ -115,14 +118,14 @@ export class RunningProcess {
 
   async #run(): Promise<void> {
     const { operator } = this;
-    // Never rejects.
+    // `synced` never rejects.
     void operator.manager.synced.then(() => {
       if (this.#state === 'starting') this.#state = 'synced';
     });
     try {
       await operator.run(this.#stop.signal);
     } catch (error) {
-      // It ends so that another one takes over.
+      // A process that has lost its Lease ends, so that another one takes over.
       if (!(error instanceof LeadershipLostError)) this.#failure = error;
     }
     this.#state = 'ended';

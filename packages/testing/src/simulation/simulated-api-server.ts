@@ -36,12 +36,12 @@ export interface SimulatedResponse {
   readonly body: object;
 }
 
-/** Of all kinds that the server serves without a CustomResourceDefinition. */
+/** The strategies of the kinds that the server serves without a CustomResourceDefinition. */
 const builtInStrategies = Object.values(builtInKinds)
   .map(builtInStrategy)
   .filter((strategy) => strategy !== undefined);
 
-/** The kinds whose update creates an object that does not exist (`AllowCreateOnUpdate`). */
+/** The kinds for which an update creates a missing object (`AllowCreateOnUpdate`). */
 const createsOnUpdate = new Set(['Lease', 'Event']);
 
 /** The selectors of a list or a watch. */
@@ -52,20 +52,21 @@ export interface SimulatedSelectors {
 
 /** Options of a {@link SimulatedApiServer}. */
 export interface SimulatedApiServerOptions {
-  /** The custom kinds that it serves, besides the built-in kinds. */
+  /** The custom kinds that the server serves in addition to the built-in kinds. */
   readonly kinds?: readonly CustomKind[];
   /**
-   * Plays admission, authorization and quotas: returns the status with which the server refuses a request, or undefined. The object is the
-   * one that would be stored.
+   * Simulates admission, authorization and quotas: returns the status with which the server refuses a request, or
+   * undefined. The request contains the object that would be stored.
    */
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
 }
 
 /**
- * A small API server in memory: it responds to the requests of the runtime's client as kube-apiserver does, without a network and without time
- * of its own. It throws {@link NotSimulatedError} for a request that it does not know; docs/testing.md lists what differs.
+ * A small API server in memory. It responds to the requests of the runtime's client as kube-apiserver does, without a
+ * network and without its own clock. It throws {@link NotSimulatedError} for a request that it does not support;
+ * docs/testing.md lists the differences.
  *
- * It has no controllers, RBAC, quotas or admission: tests play them.
+ * It has no controllers, RBAC, quotas or admission. Tests simulate these.
  */
 export class SimulatedApiServer {
   readonly #log = new ChangeLog();
@@ -98,7 +99,7 @@ export class SimulatedApiServer {
     return this.#log.list(kind);
   }
 
-  /** The objects of a kind that a list or watch with this selection has. Undefined: no limit. */
+  /** The objects of a kind that a list or watch with this selection contains. Undefined: no limit. */
   select(
     kind: Kind,
     { namespace, ...selectors }: { readonly namespace?: string | undefined } & SimulatedSelectors,
@@ -108,7 +109,7 @@ export class SimulatedApiServer {
     return this.#log.list(kind).filter(filterOf({ kind, namespace, query }));
   }
 
-  /** All changes of a kind, in their order. */
+  /** All changes of a kind, in order. */
   changes(kind: Kind): readonly Change[] {
     return this.#log.changes(kind);
   }
@@ -128,15 +129,17 @@ export class SimulatedApiServer {
     return strategy.kind;
   }
 
-  /** Forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
+  /** Forgets the changes so far, as a compaction of etcd does: a watch from an earlier version fails with 410. */
   compact(): void {
     this.#log.compact();
   }
 
   /**
-   * Replaces the effects of the requests after the first changes by what another API server made of them, for replays of that server's requests.
+   * Replaces the changes since `since` by the result that another API server produced for the same request. Used to
+   * replay that server's requests.
    *
-   * @param object what it stored, with its version. Undefined: it removed the object, if there was one
+   * @param object the object that the other server stored, with its version. Undefined: it removed the object, if there
+   *   was one
    */
   correct(since: number, kind: Kind, key: ObjectKey, object: StoredObject | undefined): void {
     this.#log.rewind(since);
@@ -150,9 +153,9 @@ export class SimulatedApiServer {
   }
 
   /**
-   * Processes a request and returns the response; for a watch, what it delivers.
+   * Processes a request and returns the response; for a watch, its stream of events.
    *
-   * @throws {@link NotSimulatedError} for what the server does not know.
+   * @throws {@link NotSimulatedError} for a request that the server does not support.
    */
   handle(request: SimulatedRequest): SimulatedResponse | SimulatedWatch {
     try {
@@ -214,7 +217,8 @@ export class SimulatedApiServer {
     requireKnownVersion(query);
     if (Number(query.get('resourceVersion') ?? 0) > this.revision)
       throw tooLargeVersion(query.get('resourceVersion'), this.revision);
-    // A page ends in the storage, which does not know selectors: objects that do not match may follow.
+    // The storage decides whether a page is the last one, and ignores selectors. So the objects that follow may not
+    // match.
     const stored = this.#log
       .listAt(kind, start.revision)
       .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace);
@@ -276,7 +280,10 @@ export class SimulatedApiServer {
     );
   }
 
-  /** The API server loses track of all field managers if a write of the status has a spec with a value of another type, which it ignores. */
+  /**
+   * Refuses a status write whose spec has a value of another type. The API server ignores that spec, but then loses
+   * track of all field managers.
+   */
   #requireTypedSpec(strategy: Strategy, object: StoredObject, old: StoredObject): void {
     if (object.spec === undefined || isDeepStrictEqual(object.spec, old.spec)) return;
     try {
@@ -299,7 +306,8 @@ export class SimulatedApiServer {
     const decoded = strategy.decode(withoutNullMetadata(merged));
     if (old !== undefined) return { code: 200, body: this.#store(request, strategy, decoded, old) };
     if (applied.metadata.uid !== undefined) {
-      const why = `uid mismatch: the provided object specified uid ${applied.metadata.uid}, and no existing object was found`;
+      const specified = `the provided object specified uid ${applied.metadata.uid}`;
+      const why = `uid mismatch: ${specified}, and no existing object was found`;
       throw conflict(kind, key.name, why);
     }
     this.#requireNamespace(request, key.name);
@@ -353,7 +361,7 @@ export class SimulatedApiServer {
       return isDryRun ? created : this.#log.put(kind, created, request.from);
     }
     const kept = { ...object, metadata: withServerFields(object.metadata, old.metadata) };
-    // A refused status says nothing of the metadata, which the write of a custom kind's status keeps.
+    // The causes of a refused status say nothing about the metadata, which the write of a custom kind's status keeps.
     const given = subresource === undefined ? kept : old;
     const updated = withValidMetadata(kind, given, old, () => strategy.update(kept, old, subresource));
     const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, updated));
@@ -362,7 +370,8 @@ export class SimulatedApiServer {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
     if (!isReleased) return this.#log.put(kind, changed, request.from);
-    // The object is not stored before it is removed: the response has the version before, and the event the state before.
+    // The object is not stored before it is removed. So the response has the previous version, and the event has the
+    // previous state.
     this.#log.remove(kind, old, request.from);
     return changed;
   }
@@ -394,14 +403,14 @@ export class SimulatedApiServer {
     const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata;
     const { gracePeriodSeconds = Number.POSITIVE_INFINITY } = options;
     const isGraceful = strategy.deletionGraceSeconds?.(object, 0) !== undefined;
-    // Another deletion may only ask for less time.
+    // Another deletion may only shorten the grace period.
     if (isGraceful && deletionGracePeriodSeconds > 0 && gracePeriodSeconds >= deletionGracePeriodSeconds) return object;
     const isOver = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0;
     const finalizers = finalizersAfter(metadata.finalizers ?? [], options.propagationPolicy);
     const graceSeconds = isOver ? undefined : strategy.deletionGraceSeconds?.(object, options.gracePeriodSeconds);
     const isRemoved = finalizers.length === 0 && (graceSeconds ?? 0) === 0;
     let marked = object;
-    // An object of a kind without graceful deletion is removed as it is.
+    // An object of a kind without graceful deletion is removed without being marked.
     if (!isRemoved || graceSeconds !== undefined) {
       const deletion = deletionOf(metadata, graceSeconds ?? 0);
       const next = { ...object, metadata: withFinalizers({ ...metadata, ...deletion }, finalizers) };
@@ -435,7 +444,8 @@ export class SimulatedApiServer {
       throw badRequest('the body is not an object');
     if (body.apiVersion !== apiVersionOf(kind) || body.kind !== kind.kind)
       throw badRequest(
-        `the object is a ${String(body.kind)} of ${String(body.apiVersion)}, and the path is one of ${apiVersionOf(kind)} ${kind.kind}`,
+        `the object is a ${String(body.kind)} of ${String(body.apiVersion)}, ` +
+          `and the path is one of ${apiVersionOf(kind)} ${kind.kind}`,
       );
     const metadata = (body.metadata ?? {}) as unknown as StoredMetadata;
     if (metadata.namespace !== undefined && metadata.namespace !== namespace)
@@ -490,7 +500,7 @@ export class SimulatedApiServer {
   }
 }
 
-/** @throws {@link NotSimulatedError} if this is a refusal of a value of another type. */
+/** @throws {@link NotSimulatedError} if the error refuses a value of another type. */
 function requireTyped(error: unknown): void {
   const causes = error instanceof RefusedError ? error.status.details?.causes : undefined;
   const wrong = causes?.find(({ reason }) => reason === 'FieldValueTypeInvalid');
@@ -498,7 +508,7 @@ function requireTyped(error: unknown): void {
     throw new NotSimulatedError(`the simulated API server does not know ${wrong.field} of another type here`);
 }
 
-/** @throws {@link RefusedError} if an applied configuration has a field that the kind does not have, or one of another type. */
+/** @throws {@link RefusedError} if an applied configuration has an unknown field, or a value of another type. */
 function requireDeclared(strategy: Strategy, applied: StoredObject): void {
   const decoded = strategy.decode(applied);
   const field = droppedMember(decoded, applied);
@@ -506,7 +516,7 @@ function requireDeclared(strategy: Strategy, applied: StoredObject): void {
     try {
       strategy.create(decoded);
     } catch (error) {
-      // The API server reports it in a way of its own if it is applied.
+      // The API server reports such a field differently if it is applied.
       requireTyped(error);
     }
     return;
@@ -523,7 +533,7 @@ function requireDeclared(strategy: Strategy, applied: StoredObject): void {
 
 interface PageStart {
   readonly revision: number;
-  /** How many stored objects the earlier pages have passed. */
+  /** How many stored objects the earlier pages have covered. */
   readonly after: number;
 }
 
@@ -538,24 +548,24 @@ interface Preconditions {
   readonly resourceVersion?: string | undefined;
 }
 
-/** The API server's clock counts seconds. */
+/** The API server's times have whole seconds. */
 const nowIso = (): string => `${new Date().toISOString().slice(0, 19)}Z`;
 
 const keyOfRequest = ({ name = '', namespace }: ResourceRequest): ObjectKey =>
   namespace === undefined ? { name } : { name, namespace };
 
-/** The items of a list of a built-in kind do not say what they are. */
+/** The items of a list of a built-in kind have no `apiVersion` and `kind`. */
 function withoutTypeMeta({ apiVersion: _, kind: __, ...object }: StoredObject): StoredObject {
   return object as unknown as StoredObject;
 }
 
-/** An apply leaves null where it has removed the last member. */
+/** An apply leaves null in place of an object or list whose last member it removed. */
 function withoutNullMetadata(object: StoredObject): StoredObject {
   const members = Object.entries(object.metadata).filter(([, value]) => value !== null);
   return { ...object, metadata: Object.fromEntries(members) as unknown as StoredMetadata };
 }
 
-/** Go's encoder omits empty lists and maps. An apply decodes its body in another way. */
+/** Go's encoder omits empty lists and maps. An apply decodes its body differently. */
 function withoutEmptyMetadata(object: StoredObject): StoredObject {
   const isEmpty = (value: unknown): boolean =>
     typeof value === 'object' && value !== null && Object.keys(value).length === 0;
@@ -582,7 +592,7 @@ function metadataOf({ metadata }: StoredObject): object {
   return { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };
 }
 
-/** What the server sets itself at a creation, whatever the client sent. */
+/** Removes the fields that the server itself sets at a creation, whatever the client sent. */
 function withoutServerFields(metadata: StoredMetadata): StoredMetadata {
   const {
     uid,
@@ -597,7 +607,7 @@ function withoutServerFields(metadata: StoredMetadata): StoredMetadata {
   return rest;
 }
 
-/** An update may omit what the server has set. */
+/** Adds the fields that the server has set, because an update may omit them. */
 function withServerFields(metadata: StoredMetadata, old: StoredMetadata): StoredMetadata {
   const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, resourceVersion, generation } = old;
   const always = { resourceVersion, ...(generation !== undefined && { generation }) };
@@ -618,7 +628,7 @@ function withFinalizers({ finalizers: _, ...metadata }: StoredMetadata, finalize
   return finalizers.length === 0 ? metadata : { ...metadata, finalizers };
 }
 
-/** What marks an object as being deleted. A second deletion may only shorten the time. */
+/** The metadata that marks an object as being deleted. A second deletion may only shorten the time. */
 function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<StoredMetadata> {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0, generation } = metadata;
   if (deletionTimestamp !== undefined && deletionGracePeriodSeconds <= graceSeconds) return {};
@@ -630,7 +640,7 @@ function deletionOf(metadata: StoredMetadata, graceSeconds: number): Partial<Sto
   };
 }
 
-/** The path of the first member that decoding has dropped, apart from zeros, which Go's encoder omits: `.spec.unknown`. */
+/** The path of the first member that decoding has dropped: `.spec.unknown`. Ignores zeros, which Go's encoder omits. */
 function droppedMember(decoded: unknown, given: unknown, path = ''): string | undefined {
   if (Array.isArray(given)) {
     const items = Array.isArray(decoded) ? decoded : [];
@@ -723,7 +733,7 @@ function terminating(kind: Kind, name: string, namespace: string): RefusedError 
   });
 }
 
-/** @throws {@link NotSimulatedError} for a version that asks for the past. */
+/** @throws {@link NotSimulatedError} for a version that asks for an earlier state. */
 function requireKnownVersion(query: URLSearchParams): void {
   const [version, match] = [query.get('resourceVersion') ?? '', query.get('resourceVersionMatch') ?? ''];
   if (/^\d*$/.test(version) && (match === '' || match === 'NotOlderThan')) return;
@@ -738,7 +748,7 @@ const expired = (message: string): RefusedError => new RefusedError({ code: 410,
 const invalidName = (kind: Kind): RefusedError =>
   invalid(kind, '', [fieldError('FieldValueRequired', 'metadata.name', 'name or generateName is required')]);
 
-/** The storage names the resource, where validation names the kind. */
+/** The storage names the resource in its message, whereas validation names the kind. */
 function missingVersion(kind: Kind, name: string): RefusedError {
   const [field, message] = ['metadata.resourceVersion', 'Invalid value: 0: must be specified for an update'];
   return new RefusedError({

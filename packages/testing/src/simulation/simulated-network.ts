@@ -8,36 +8,36 @@ import { SimulatedWatch } from './simulated-watch.ts';
 /** How long undici waits for a response unless the request says otherwise. */
 const defaultHeadersTimeoutMs = 30_000;
 
-/** Something that can happen next. */
+/** A step that can happen next. */
 export interface SimulationStep {
-  /** For the story of a run: `echoperator: PATCH /apis/batch/v1/…`. */
+  /** For the log of a run: `echoperator: PATCH /apis/batch/v1/…`. */
   readonly description: string;
-  /** Makes it happen. What it waits for must happen without another step. */
+  /** Runs the step. If it waits for something, that must happen without another step. */
   run(): void | Promise<void>;
 }
 
-/** The network between the processes of a simulation and its API server. Nothing moves until it is told to. */
+/** The network between the processes of a simulation and its API server. Nothing happens until a step is run. */
 export class SimulatedNetwork {
   readonly #server: SimulatedApiServer;
   /** In the order in which they were sent. */
   readonly #exchanges = new Set<SimulatedExchange>();
-  /** The processes that are cut off, each as often as it is. */
+  /** The processes that are cut off. A process is listed once per ongoing cut-off. */
   readonly #cutOff: string[] = [];
   #requests = 0;
 
   readonly #responded: ResponseListener;
 
-  /** @param responded is called for each response that a process gets, before it gets it. */
+  /** @param responded is called before a process gets a response. */
   constructor(server: SimulatedApiServer, responded: ResponseListener = () => {}) {
     this.#server = server;
     this.#responded = responded;
   }
 
-  /** Returns a connection for a process. Its requests wait for {@link steps}, unless they are processed at once. */
+  /** Returns a connection for a process. Its requests wait for {@link steps}, unless `isImmediate`. */
   connect(process: string, { isImmediate = false }: { readonly isImmediate?: boolean } = {}): Connection {
     const opened = (exchange: SimulatedExchange): void => {
       this.#exchanges.add(exchange);
-      if (!isImmediate && !exchange.isUpkeep) this.#requests += 1;
+      if (!isImmediate && !exchange.isSentAtRest) this.#requests += 1;
     };
     return {
       server: new URL('http://kubernetes.simulated'),
@@ -53,14 +53,14 @@ export class SimulatedNetwork {
     };
   }
 
-  /** How many requests processes have sent, apart from lists, watches and those about Leases. */
+  /** How many requests processes have sent. Lists, watches and requests about Leases do not count. */
   get requests(): number {
     return this.#requests;
   }
 
   /**
-   * What can happen next: requests and responses first, then events of watches, each in the order in which the requests were sent; last the
-   * requests of processes that have ended, so that the next process works meanwhile.
+   * The steps that can happen next. Requests and responses come first, then events of watches, each in the order in
+   * which the requests were sent. The requests of ended processes come last, so that the next process can work first.
    */
   steps(): readonly SimulationStep[] {
     const all = this.#reachable.map((exchange) => ({ exchange, step: exchange.next() }));
@@ -85,24 +85,24 @@ export class SimulatedNetwork {
     return [...this.#exchanges].filter(({ process }) => !this.#cutOff.includes(process));
   }
 
-  /** Nothing reaches a process or comes from it for so long: its requests wait, or run into their timeouts. */
+  /** Blocks all traffic of a process for this time: its requests wait, or run into their timeouts. */
   cutOff(process: string, forMs: number): void {
     this.#cutOff.push(process);
     setTimeout(() => this.#cutOff.splice(this.#cutOff.indexOf(process), 1), forMs);
   }
 
-  /** Loses all connections of a process: what the server has not processed it never will. */
+  /** Breaks all connections of a process. The server never processes a request that it has not processed by then. */
   cut(process: string): void {
     for (const exchange of [...this.#exchanges]) if (exchange.process === process) exchange.cut();
   }
 
-  /** The process has ended: nobody hears what the server responds. Requests that are on their way may still arrive. */
+  /** Marks a process as ended: its responses are dropped. Requests in flight may still arrive. */
   abandon(process: string): void {
     for (const exchange of [...this.#exchanges]) if (exchange.process === process) exchange.abandon();
   }
 }
 
-/** Is called with the process, the verb of HTTP and the body. */
+/** Called with the process, the HTTP method and the body. */
 export type ResponseListener = (process: string, method: string, body: object) => void;
 
 /** What a pool needs of its network. */
@@ -113,7 +113,7 @@ interface NetworkOfPool {
   readonly responded: ResponseListener;
 }
 
-/** The connections of one process, in place of undici's pool. */
+/** The connections of one process. Replaces undici's pool. */
 class SimulatedPool extends Dispatcher {
   readonly #exchanges = new Set<SimulatedExchange>();
   readonly #process: string;
@@ -141,7 +141,7 @@ class SimulatedPool extends Dispatcher {
     this.#exchanges.add(exchange);
     opened(exchange);
     exchange.send();
-    // What the server does not know is then thrown to the sender.
+    // `finish` throws an unsupported request's error to the sender.
     if (this.#isImmediate) exchange.finish();
     return true;
   }
@@ -161,7 +161,7 @@ class SimulatedPool extends Dispatcher {
   }
 }
 
-/** A request on its way, and its response. */
+/** A request in flight, and its response. */
 class SimulatedExchange implements Dispatcher.DispatchController {
   readonly process: string;
   readonly #server: SimulatedApiServer;
@@ -200,13 +200,13 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     return this.#request.path.includes('watch=true');
   }
 
-  /** Whether it is a list, a watch or about a Lease: operators at rest send them too. */
-  get isUpkeep(): boolean {
+  /** Whether the request is a list, a watch or about a Lease. An operator at rest sends these too. */
+  get isSentAtRest(): boolean {
     const { method, path } = this.#request;
     return path.includes('/leases') || (method === 'GET' && /[?&](?:watch|limit)=/.test(path));
   }
 
-  /** Nobody waits for its response. */
+  /** Whether nothing waits for the response any more. */
   get isAbandoned(): boolean {
     return this.#isAbandoned;
   }
@@ -215,7 +215,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     return this.#state === 'streaming';
   }
 
-  /** What can happen next to it; undefined if it waits. */
+  /** The next step of this exchange; undefined if it waits. */
   next(): SimulationStep | undefined {
     const description = `${this.process}: ${this.#request.method} ${this.#request.path}`;
     switch (this.#state) {
@@ -235,7 +235,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     try {
       this.#handler.onRequestStart?.(this, {});
     } catch {
-      // Undici drops a request whose handler throws here: its gate is closed.
+      // Undici drops a request whose handler throws here, because its gate is closed.
       this.#end();
       return;
     }
@@ -245,7 +245,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     }
   }
 
-  /** Is processed and gets its response now. */
+  /** Processes the request and delivers its response immediately. */
   finish(): void {
     try {
       if (this.#state === 'sent') this.#process();
@@ -256,7 +256,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     }
   }
 
-  /** The sender no longer waits, but what it has sent may still arrive. */
+  /** The sender stops waiting, but the request may still arrive. */
   #giveUp(error: Error): void {
     if (this.#state !== 'sent' || this.isWatch) {
       this.fail(error);
@@ -268,7 +268,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     this.#handler.onResponseError?.(this, error);
   }
 
-  /** The connection breaks. */
+  /** Breaks the connection. */
   fail(error: Error): void {
     if (this.#state === 'ended') return;
     this.#end();

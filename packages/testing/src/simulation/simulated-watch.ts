@@ -4,13 +4,13 @@ import type { ChangeLog } from './change-log.ts';
 import type { ObjectFilter } from './resource-request.ts';
 import type { StoredObject } from './strategy.ts';
 
-/** An event of a watch, as the API server sends it in a line. */
+/** An event of a watch. The API server sends each as a line. */
 export type SimulatedWatchEvent =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: object }
   | { readonly type: 'BOOKMARK'; readonly object: object }
   | { readonly type: 'ERROR'; readonly object: object };
 
-/** A watch at the simulated API server: a place in the log. It delivers an event only when it is asked to. */
+/** A watch at the simulated API server: a position in the log. It delivers an event only on request. */
 export class SimulatedWatch {
   /** After this many seconds the server ends the watch. */
   readonly timeoutSeconds: number;
@@ -54,13 +54,13 @@ export class SimulatedWatch {
     return this.#initial.length > 0 || this.#isExpired || this.#nextChange() !== undefined;
   }
 
-  /** Takes a bookmark: everything up to now has been delivered. Only if there is no next event. */
+  /** Returns a bookmark: everything up to now has been delivered. Call it only if there is no next event. */
   bookmark(): SimulatedWatchEvent {
     this.#revision = this.#log.revision;
     return this.#bookmark({});
   }
 
-  /** Takes the next event, undefined if there is none. */
+  /** Returns the next event; undefined if there is none. */
   next(): SimulatedWatchEvent | undefined {
     const initial = this.#initial.shift();
     if (initial !== undefined) return initial;
@@ -70,7 +70,7 @@ export class SimulatedWatch {
     return next?.event;
   }
 
-  /** The server has forgotten changes that this watch has not delivered. */
+  /** Whether the server has forgotten changes that this watch has not delivered. */
   get #isExpired(): boolean {
     return this.#revision < this.#log.compactedRevision && this.#log.next(this.kind, this.#revision) !== undefined;
   }
@@ -86,7 +86,7 @@ export class SimulatedWatch {
       if (was && is) return { revision, event: { type: 'MODIFIED', object: this.#view(object) } };
       if (is) return { revision, event: { type: 'ADDED', object: this.#view(object) } };
       if (!was) continue;
-      // An object that has left the selection: its last state in it, with the version of the change.
+      // The object has left the selection: deliver its last state in the selection, with the version of the change.
       const { resourceVersion } = object.metadata;
       const last =
         change.type === 'DELETED' ? object : { ...before, metadata: { ...before.metadata, resourceVersion } };

@@ -12,22 +12,26 @@ import { SimulatedApiServer } from './simulated-api-server.ts';
 import { SimulatedNetwork, type SimulationStep } from './simulated-network.ts';
 import { VirtualTime } from './virtual-time.ts';
 
-/** What every simulation needs. */
+/** Options of every simulation. */
 export interface ClusterOptions {
   /**
-   * Plays admission, permissions and quotas: returns the status with which the server refuses a request, or undefined. It gets every
-   * request, reads and those of the user too: look at `verb` and `from`. Default: the server accepts what is valid.
+   * Simulates admission, permissions and quotas: returns the status with which the server refuses a request, or
+   * undefined. It receives every request, including reads and the user's requests: check `verb` and `from`. Default:
+   * the server accepts every valid request.
    */
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
   /** The operator's field manager. Default: `operator`. */
   readonly name?: string;
   /** Elects one of the operator's processes. Default: no leader election. */
   readonly leaderElection?: Omit<LeaderElectionOptions, 'identity'>;
-  /** Plays other controllers of the cluster: returns what they would do next. The garbage collector is there already. Default: none. */
+  /**
+   * Simulates other controllers of the cluster: returns their next steps. The garbage collector is always simulated.
+   * Default: none.
+   */
   readonly otherControllers?: (simulation: Simulation) => readonly SimulationStep[];
   /** The operator's log. Default: none. */
   readonly log?: Logger;
-  /** Of the random numbers, such as jitter. Equal seeds give equal runs. Default 1. */
+  /** The seed of the random numbers, such as jitter. Equal seeds give equal runs. Default 1. */
   readonly seed?: number;
 }
 
@@ -37,9 +41,9 @@ export interface SimulationOptions extends ClusterOptions {
   readonly controllers: readonly DefinedController[];
   /** Other custom kinds that the server serves. Default: none. */
   readonly kinds?: readonly CustomKind[];
-  /** Options of the controllers, as of `runOperator`: `namespaces`, `caches`. */
+  /** Options of the controllers, as in `runOperator`: `namespaces`, `caches`. */
   readonly controllerOptions?: AddOptions;
-  /** Creates what exists before the operator starts. Default: nothing. */
+  /** Creates the objects that exist before the operator starts. Default: none. */
   readonly before?: (client: Client) => Promise<unknown>;
 }
 
@@ -48,79 +52,89 @@ export interface SimulatedProcess {
   /** `operator-1` */
   readonly name: string;
   readonly operator: Operator;
-  /** Whether its caches have synced, and it leads if there is leader election. */
+  /** Whether the process's caches have synced. With leader election, it must also lead. */
   readonly isWorking: boolean;
   readonly hasEnded: boolean;
 }
 
 /**
- * An operator, its API server, the network between them, and the time of all, in this process. Nothing happens by itself.
+ * Runs an operator, its API server, the network between them, and their clock in this process. Nothing happens by
+ * itself.
  *
- * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and {@link advance}, and with
- * each step.
+ * Guarantees: equal seeds and equal tests give equal runs. Time passes only in {@link start}, {@link settle} and
+ * {@link advance}, and with each step.
  *
- * Assumptions: the operator does no other input or output than through its client, and waits with timers or promises. A socket, a file, a
- * process or a worker is refused, apart from synchronous reads.
+ * Assumptions: the operator does no input or output except through its client, and waits only with timers or promises.
+ * A socket, a file, a process or a worker is refused, except synchronous reads.
  */
 export interface Simulation {
   /** A user's client. Its requests are processed at once. */
   readonly client: Client;
-  /** The operator's processes that run. */
+  /** The operator's running processes. */
   readonly processes: readonly SimulatedProcess[];
-  /** What has happened, one step per line. */
+  /** The steps so far, one per line. */
   readonly story: readonly string[];
   /** Milliseconds since 1970. */
   readonly nowMs: number;
   /** The objects of a kind, in all namespaces. */
   objects<T extends KubeObject>(kind: Kind<T>): readonly T[];
   /**
-   * Lets everything happen until the operator rests: no request is in flight, its caches are current, and nothing is queued, running or
-   * about to be written. What it does after a pause, such as a retry, happens in {@link advance}.
+   * Runs steps until the operator rests: no request is in flight, its caches are current, and nothing is queued,
+   * running or about to be written. Work after a pause, such as a retry, happens in {@link advance}.
    *
-   * @throws Error if it does not come to rest, or has failed.
+   * @throws Error if the operator does not come to rest, or has failed.
    */
   settle(): Promise<void>;
-  /** Lets time pass, and everything happen that happens in this time; then as {@link settle}. */
+  /** Lets time pass and runs everything that is due in this time. Then settles, as {@link settle} does. */
   advance(ms: number): Promise<void>;
-  /** Starts another process of the operator. Resolves when the operator works: with leader election, when some process does. */
+  /**
+   * Starts another process of the operator. Resolves when this process works; with leader election, when any process
+   * does.
+   */
   start(): Promise<SimulatedProcess>;
-  /** Ends a process at once, as SIGKILL does. Requests that it has sent may still arrive. */
+  /** Ends a process immediately, as SIGKILL does. Requests in flight may still arrive. */
   crash(process: SimulatedProcess): void;
-  /** Breaks all connections of a process. The server never gets what it has not processed yet. */
+  /** Breaks all connections of a process. The server never processes a request that it has not processed by then. */
   cut(process: SimulatedProcess): void;
   /**
-   * Cuts a process off from the server for this long, in milliseconds: no request, response or event arrives, and its connections stay open.
-   * What the process has sent arrives afterwards, unless it has given up by then.
+   * Cuts a process off from the server for this long, in milliseconds: no request, response or event arrives, and its
+   * connections stay open. The process's requests arrive afterwards, unless the process has given up by then.
    */
   cutOff(process: SimulatedProcess, forMs: number): void;
-  /** The server forgets the changes so far: a watch from an earlier version fails with 410, as after a compaction of etcd. */
+  /**
+   * Makes the server forget the changes so far, as a compaction of etcd does: a watch from an earlier version fails
+   * with 410.
+   */
   compact(): void;
 }
 
-/** What decides about a simulation. */
+/** Chooses the steps of a simulation. */
 export interface Director {
-  /** Chooses what happens next. Returns an index; 0 is what happens in an undisturbed run. */
+  /** Chooses the next step. Returns its index; 0 is the next step of an undisturbed run. */
   choose(alternatives: readonly SimulationStep[]): number;
   /** Steps that only a disturbed run has, such as a crash. */
   disturbances?(): readonly SimulationStep[];
 }
 
-/** 2030-01-01, an arbitrary time at which a simulation begins. */
+/** 2030-01-01: the arbitrary time at which a simulation begins. */
 const startMs = Date.UTC(2030, 0, 1);
 
-/** How long each step takes, in milliseconds: what waits for a time must not wait for ever while others are busy. */
+/**
+ * How long each step takes, in milliseconds. If steps took no time, a timer would never fire while other work
+ * continues.
+ */
 const stepMs = 1;
 
-/** A simulation that takes more steps than this without a pause does not end by itself. */
+/** If a simulation takes more steps than this without a pause, it does not end by itself. */
 const maxSteps = 2000;
 
-/** As many more for each object. */
+/** Additional steps for each object. */
 const maxStepsPerObject = 50;
 
-/** An operator that is busy for so many timers does not come to rest. */
+/** If an operator is busy for more timers than this, it does not come to rest. */
 const maxTimers = 1000;
 
-/** The {@link Simulation}, and what only its director may do. */
+/** The {@link Simulation}, with the additional methods of its director. */
 export class DirectedSimulation implements Simulation {
   readonly client: Client;
   readonly server: SimulatedApiServer;
@@ -166,17 +180,17 @@ export class DirectedSimulation implements Simulation {
     return this.#time.nowMs;
   }
 
-  /** How many requests the operator's processes have sent, apart from lists, watches and those about Leases. */
+  /** How many requests the operator's processes have sent. Lists, watches and requests about Leases do not count. */
   get requests(): number {
     return this.#network.requests;
   }
 
-  /** Adds a line to the story. */
+  /** Adds a line to {@link story}. */
   note(line: string): void {
     this.#story.push(`${((this.#time.nowMs - startMs) / 1000).toFixed(3)} s  ${line}`);
   }
 
-  /** Starts another process of the operator, and resolves before it does anything. */
+  /** Starts another process of the operator, and resolves before the process does anything. */
   async launch(): Promise<RunningProcess> {
     const { name = 'operator', leaderElection, log = silent } = this.#options;
     const number = this.#processes.length + 1;
@@ -218,7 +232,7 @@ export class DirectedSimulation implements Simulation {
     this.server.compact();
   }
 
-  /** Tells each watch that it has delivered everything, as the API server does once a minute. */
+  /** Sends each watch a bookmark, as the API server does once a minute. */
   bookmark(): void {
     this.#network.bookmark();
   }
@@ -244,7 +258,7 @@ export class DirectedSimulation implements Simulation {
     await this.settle();
   }
 
-  /** Lets everything happen, and time pass, until this is true. @throws Error if nothing happens any more */
+  /** Runs steps and lets time pass until the condition is true. @throws Error if no step remains */
   async until(isReached: () => boolean): Promise<void> {
     for (let fired = 0; ; fired += 1) {
       await this.#deliverAll(isReached);
@@ -259,7 +273,7 @@ export class DirectedSimulation implements Simulation {
     return structuredClone(this.server.objects(kind)) as unknown as readonly T[];
   }
 
-  /** Tells all processes to stop, and resolves when they have ended. */
+  /** Stops all processes, and resolves when they have ended. */
   async end(): Promise<void> {
     const stopping = this.processes.map((process) => process.stop());
     await this.until(() => this.processes.length === 0);
@@ -282,7 +296,7 @@ export class DirectedSimulation implements Simulation {
     return resting.every(Boolean) && this.processes.some(({ isWorking }) => isWorking);
   }
 
-  /** Delivers until nothing is on its way, or the condition is true. */
+  /** Runs steps until nothing is in flight, or the condition is true. */
   async #deliverAll(isReached: () => boolean = () => false): Promise<void> {
     for (let steps = 0; ; steps += 1) {
       await this.#time.quiet();
@@ -323,16 +337,19 @@ export class DirectedSimulation implements Simulation {
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
 /**
- * Runs a test of an operator against a simulated API server, without a network and without waiting: pauses take no time.
+ * Runs a test of an operator against a simulated API server, without a network and without waiting: pauses take no
+ * time.
  *
- * It replaces the clock, the timers and the random numbers of the process until it returns, so await it, and run one at a time.
+ * It replaces the clock, the timers and the random numbers of the process until it returns. So await it, and run only
+ * one simulation at a time.
  *
  * @returns what the test returns.
- * @throws what the test throws; NotSimulatedError for a request that the simulated server does not know.
+ * @throws what the test throws; NotSimulatedError for a request that the simulated server does not support.
  *
  * @example
  * await simulate({ controllers: [greetings] }, async (simulation) => {
- *   await simulation.client.create(Greeting, { metadata: { name: 'hello', namespace: 'default' }, spec: { who: 'world' } });
+ *   const metadata = { name: 'hello', namespace: 'default' };
+ *   await simulation.client.create(Greeting, { metadata, spec: { who: 'world' } });
  *   await simulation.settle();
  *   assert.equal(simulation.objects(ConfigMap)[0]?.data?.text, 'Hello, world!');
  * });
@@ -356,7 +373,7 @@ export async function simulate<R>(
   });
 }
 
-/** Runs a function with a clock and random numbers of its own in place of the process's, and without real input and output. */
+/** Runs a function with a virtual clock and seeded random numbers, and without real input and output. */
 export async function inVirtualTime<R>(seed: number, run: (time: VirtualTime) => Promise<R>): Promise<R> {
   const time = new VirtualTime({ startMs, random: randomNumbers(seed) });
   const world = new ClosedWorld(isInProcess);
@@ -367,7 +384,7 @@ export async function inVirtualTime<R>(seed: number, run: (time: VirtualTime) =>
     world.check();
     return result;
   } catch (error) {
-    // It explains whatever has failed.
+    // A refused input or output explains any other failure, so report it first.
     world.check();
     throw error;
   } finally {

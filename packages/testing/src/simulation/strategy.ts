@@ -19,7 +19,7 @@ export interface FieldsV1 {
   readonly [step: string]: FieldsV1;
 }
 
-/** An object in the simulated server: JSON that nobody changes. Of its members only those of the metadata are known. */
+/** An immutable JSON object in the simulated server. Only the members of its metadata are known. */
 export interface StoredObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -45,24 +45,33 @@ export interface StoredMetadata {
 }
 
 /**
- * What the API server does to the objects of one kind before it stores them, apart from what it does to all kinds (metadata, versions,
- * field managers, preconditions). Pure: each method returns a new object, and never changes its arguments.
+ * What the API server does to the objects of one kind before it stores them. Excludes what it does to all kinds
+ * (metadata, versions, field managers, preconditions). Pure: each method returns a new object, and never changes its
+ * arguments.
  *
- * The source of the behaviour is `rest.RESTCreateStrategy` and `rest.RESTUpdateStrategy` of k8s.io/apiserver.
+ * Source: `rest.RESTCreateStrategy` and `rest.RESTUpdateStrategy` of k8s.io/apiserver.
  */
 export interface Strategy {
   readonly kind: Kind;
   /** How server-side apply merges. */
   readonly schema: Schema;
-  /** Whether there is a `status` subresource. Then other writes keep the status, and its writes keep everything else. */
+  /**
+   * Whether the kind has a `status` subresource. If so, other writes keep the status, and writes of the status keep
+   * everything else.
+   */
   readonly hasStatus: boolean;
-  /** Whether an update must have the version of the object (`AllowUnconditionalUpdate` is false). Default false. */
+  /**
+   * Whether an update must contain the object's resourceVersion (`AllowUnconditionalUpdate` is false). Default false.
+   */
   readonly requiresVersion?: boolean;
-  /** Whether the response to a deletion is the object, and not a `Status`. Default false. */
+  /** Whether the response to a deletion is the object instead of a `Status`. Default false. */
   readonly returnsDeleted?: boolean;
-  /** The fields that a write of the object, or of its status, leaves as they are. */
+  /** The fields that a write of the object, or of its status, does not change. */
   resetFields?(subresource: 'status' | undefined): FieldsV1;
-  /** Prunes unknown fields and fills in defaults, as decoding a body does. @throws {@link RefusedError} for what cannot be decoded. */
+  /**
+   * Prunes unknown fields and fills in defaults, as the API server does when it decodes a body. @throws
+   * {@link RefusedError} if the object cannot be decoded.
+   */
   decode(object: StoredObject): StoredObject;
   /** Prepares and validates a new object, which has a name, uid and creation time. @throws {@link RefusedError} */
   create(object: StoredObject): StoredObject;
@@ -73,8 +82,8 @@ export interface Strategy {
    */
   update(object: StoredObject, old: StoredObject, subresource: 'status' | undefined): StoredObject;
   /**
-   * Returns how many seconds a deleted object stays, for its kubelet to end it. 0: it goes at once. Undefined or absent: the kind has no
-   * graceful deletion.
+   * Returns how many seconds a deleted object remains, so that its kubelet can stop it. 0: the object is removed
+   * immediately. Undefined or absent: the kind has no graceful deletion.
    *
    * @param requested the `gracePeriodSeconds` of the request
    */
@@ -92,7 +101,7 @@ export class RefusedError extends Error {
   }
 }
 
-/** The simulated server does not know what the API server does here, and so does nothing. */
+/** The simulated server does not know the API server's behavior for this request, so it does nothing. */
 export class NotSimulatedError extends Error {
   override readonly name = 'NotSimulatedError';
 }

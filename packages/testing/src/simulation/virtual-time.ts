@@ -18,7 +18,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** What `setTimeout` returns: as much of Node's class as programs use. */
+/** What `setTimeout` returns: the parts of Node's class that programs use. */
 class Handle {
   readonly #id: number;
   readonly #clear: () => void;
@@ -30,7 +30,7 @@ class Handle {
     this.#refresh = refresh;
   }
 
-  /** Node's timers are numbers too, which `clearTimeout` takes. */
+  /** Node's timers can be converted to numbers, which `clearTimeout` accepts. */
   [Symbol.toPrimitive] = (): number => this.#id;
   ref = (): this => this;
   unref = (): this => this;
@@ -46,7 +46,7 @@ class Handle {
   [Symbol.dispose] = (): void => this.#clear();
 }
 
-/** What the timers of `node:timers/promises` reject with. */
+/** The error with which the timers of `node:timers/promises` reject. */
 class AbortError extends Error {
   override readonly name = 'AbortError';
   readonly code = 'ABORT_ERR';
@@ -58,17 +58,17 @@ class AbortError extends Error {
 
 /** Options of {@link VirtualTime}. */
 export interface VirtualTimeOptions {
-  /** The first time. Milliseconds since 1970. */
+  /** The initial time, in milliseconds since 1970. */
   readonly startMs: number;
-  /** In place of `Math.random`. */
+  /** Replaces `Math.random`. */
   readonly random: () => number;
 }
 
 /**
- * A clock that only its owner advances, in place of the process's clock, timers and random numbers.
+ * A clock that only its owner advances. It replaces the process's clock, timers and random numbers.
  *
- * It replaces globals of the process, so there is at most one at a time. Promises, `process.nextTick` and `setImmediate` stay real: they
- * take no time.
+ * It replaces globals of the process, so at most one is installed at a time. Promises, `process.nextTick` and
+ * `setImmediate` stay real, because they take no time.
  */
 export class VirtualTime {
   static #installed: VirtualTime | undefined;
@@ -81,7 +81,7 @@ export class VirtualTime {
   #order = 0;
   #handles = 0;
   readonly #realClearImmediate = clearImmediate;
-  /** The immediates that have not run. */
+  /** The immediates that have not run yet. */
   readonly #immediates = new Set<unknown>();
 
   constructor({ startMs, random }: VirtualTimeOptions) {
@@ -107,7 +107,7 @@ export class VirtualTime {
     VirtualTime.#installed = this;
     const RealDate = Date;
     const now = () => this.#nowMs;
-    // A proxy, so that dates of before are instances of it too.
+    // Use a proxy, so that dates that were created before are instances of it too.
     const VirtualDate = new Proxy(RealDate, {
       apply: () => new RealDate(now()).toString(),
       construct: (target, given, newTarget) =>
@@ -151,7 +151,7 @@ export class VirtualTime {
     syncBuiltinESMExports();
   }
 
-  /** Gives the process its clock and timers back. Timers that are pending never fire. */
+  /** Restores the process's clock and timers. Pending timers never fire. */
   restore(): void {
     VirtualTime.#installed = undefined;
     for (const restore of this.#restorers.splice(0).reverse()) restore();
@@ -159,7 +159,10 @@ export class VirtualTime {
     this.#timers.clear();
   }
 
-  /** Resolves when all promises, ticks and immediates have run: nothing happens until a timer fires or something is delivered. */
+  /**
+   * Resolves when all promises, ticks and immediates have run. Then nothing happens until a timer fires or something is
+   * delivered.
+   */
   async quiet(): Promise<void> {
     do {
       await new Promise<void>((resolve) => this.#realImmediate(resolve));
@@ -176,12 +179,15 @@ export class VirtualTime {
     timer.inContext(timer.run);
   }
 
-  /** Advances the clock without running timers. It never goes back. */
+  /** Advances the clock without running timers. The clock never goes back. */
   advanceTo(timeMs: number): void {
     this.#nowMs = Math.max(this.#nowMs, timeMs);
   }
 
-  /** Removes the timers of which this is true. It is called in the context in which each was set. */
+  /**
+   * Removes the timers for which `isRemoved` is true. It is called in the asynchronous context in which each timer was
+   * set.
+   */
   removeTimers(isRemoved: () => boolean): void {
     for (const { handle, inContext } of [...this.#timers.values()]) {
       inContext(() => {
@@ -211,7 +217,7 @@ export class VirtualTime {
     args: readonly unknown[],
     repeats: boolean,
   ): Handle {
-    // As Node: at least a millisecond, and one for what a timer cannot hold.
+    // As in Node, a delay is at least a millisecond, and a delay that is too long for a timer becomes one millisecond.
     const afterMs = ms !== undefined && ms >= 1 && ms <= 2 ** 31 - 1 ? ms : 1;
     this.#handles += 1;
     const handle: Handle = new Handle(

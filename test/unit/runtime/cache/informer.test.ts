@@ -433,7 +433,7 @@ describe('a missing permission', () => {
 
 test('cannot run twice at once, and a second run resumes from the last resourceVersion', async () => {
   await watching('5', [stored('a', '1')]);
-  await expect(informer.run(stop.signal)).rejects.toThrow('the informer of widgets.test.example runs already');
+  await expect(informer.run(stop.signal)).rejects.toThrow('the informer of widgets.test.example is already running');
   stop.abort();
   await running;
   stop = new AbortController();

@@ -119,7 +119,7 @@ describe('an index', () => {
     expect(() => store().byIndex('size', '1')).toThrow(
       new RangeError('there is no index "size"; the indexes are: colour'),
     );
-    expect(() => store().addIndex('colour', byColour)).toThrow(/^there is an index "colour" already: /);
+    expect(() => store().addIndex('colour', byColour)).toThrow(/^index "colour" already exists: /);
   });
 });
 

@@ -241,10 +241,10 @@ describe('a manager', () => {
     managed = await Managed.start();
     managed.run();
     const { signal } = new AbortController();
-    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
+    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs only once');
     managed.abort();
     await managed.ended;
-    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
+    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs only once');
   });
 
   test('that has stopped accepts neither informers nor controllers', async () => {
@@ -588,7 +588,7 @@ describe('a controller', () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
     expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow(
-      'there is a controller "widget" already: give this one a name',
+      'controller "widget" already exists: give this one another name',
     );
   });
 });

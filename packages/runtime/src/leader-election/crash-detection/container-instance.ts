@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Pod } from '../../kinds/built-in-kinds.ts';
 
-/** One instance of a pod's container: a restart creates another one with the same name. */
+/** One instance of a pod's container. A restart creates another instance of the same name. */
 export interface ContainerInstance {
   readonly namespace: string;
   readonly podName: string;
@@ -9,13 +9,13 @@ export interface ContainerInstance {
   readonly containerName: string;
   /** As in the pod's status: `containerd://` and 64 hex digits. */
   readonly containerId: string;
-  /** A uuid that this instance, and no other, has written into its termination message. */
+  /** A uuid that only this instance has written into its termination message. */
   readonly terminationToken: string;
 }
 
 /**
- * The description of an instance, as a holder publishes it. It names the holder, because annotations outlive their
- * writer.
+ * The description of an instance, as a holder publishes it. It contains the holder's identity, because annotations
+ * outlive the holder that wrote them.
  */
 export const formatDescription = (holderIdentity: string, container: ContainerInstance): string =>
   JSON.stringify({ holderIdentity, ...container });
@@ -42,17 +42,17 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
   }
 }
 
-/** When this container's first process was created, in milliseconds since 1970; or why that is unknown. */
+/** When this container's first process was created, in milliseconds since 1970; otherwise the error. */
 export type StartTime =
   | { readonly type: 'known'; readonly ms: number }
   | { readonly type: 'unknown'; readonly error: unknown };
 
-/** This process's own container, as its pod shows it; or why its end could not be proven. */
+/** This process's own container, as its pod shows it; otherwise why the container's end could not be proven. */
 export type OwnContainer =
   | { readonly type: 'running'; readonly containerId: string; readonly terminationMessagePath: string }
   | { readonly type: 'unprovable'; readonly why: string };
 
-/** The start time of this container's first process, by /proc. */
+/** Reads the start time of this container's first process from /proc. */
 export function readStartTime(): StartTime {
   try {
     return { type: 'known', ms: firstProcessStartedAtMs() };
@@ -68,7 +68,7 @@ export function findOwnContainer(
   startTime: StartTime,
 ): OwnContainer | undefined {
   const { metadata, spec } = pod;
-  // The API server shows a static pod as a mirror pod, with a uid other than the one that the kubelet gave the pod.
+  // For a static pod the API server shows a mirror pod. Its uid differs from the uid that the kubelet knows.
   const isMirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
   if (isMirror) return { type: 'unprovable', why: 'this is a static pod, whose uid the API server does not have' };
   if (metadata.uid !== podUid) return undefined;
@@ -84,8 +84,8 @@ export function findOwnContainer(
 }
 
 /**
- * The ID of the running instance, unless it started before our first process: the status may still show an earlier
- * instance.
+ * The ID of the running instance. Undefined if it started before our first process: the status may still show an
+ * earlier instance.
  */
 function runningContainerId(pod: Pod, containerName: string, startedAtMs: number): string | undefined {
   const { state, containerID } = findContainerStatus(pod, containerName) ?? {};

@@ -44,8 +44,8 @@ import { provesEarlierTermination, provesTermination } from './termination-proof
  */
 
 /**
- * Tells a standby that the process that holds a Lease has ended. A candidate publishes a description of its process on
- * the Lease; only the detector reads it.
+ * Informs a standby that the process that holds a Lease has ended. A candidate publishes a description of its process
+ * on the Lease. Only the detector interprets the description.
  */
 export interface CrashDetector {
   /** The annotation of the Lease that holds the description. It must be the same for all candidates for a Lease. */
@@ -91,8 +91,9 @@ const undetectable = 'a crash of this leader will be noticed only when its lease
 /**
  * Detects crashes by the status of pods, which the kubelet writes.
  *
- * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID. Its message must
- *   contain the published token, and the container runtime must have observed its reason and exit code.
+ * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID.
+ *   Its message must contain the published token, and the container runtime must have observed its reason and exit
+ *   code.
  * - A restarted container also detects the end of its own earlier instances, without the token.
  *
  * A missing permission to read pods is logged once as a warning; detection starts when the permission is granted.
@@ -123,8 +124,9 @@ export class PodCrashDetector implements CrashDetector {
   }
 
   /**
-   * Describes this process's container as soon as the status of its pod shows it running. Undefined if the container's end would not prove
-   * the end of all its processes, or if it has no termination message file. A log line then says why.
+   * Describes this process's container as soon as the status of its pod shows it running. Undefined if the container's
+   * end would not prove the end of all its processes, or if it has no termination message file. A log line then says
+   * why.
    *
    * Each call adds another token to the termination message.
    *
@@ -168,14 +170,15 @@ export class PodCrashDetector implements CrashDetector {
     );
   }
 
-  /** Whether it is this process's own container, though perhaps another instance of it. */
+  /** Whether the described container is this process's own, possibly another instance of it. */
   #isOwnContainer({ podUid, containerName }: ContainerInstance): boolean {
     return podUid === this.#options.podUid && containerName === this.#options.containerName;
   }
 
   /**
-   * Whether it is an earlier instance of our own container. It is our own instance if another process in it holds the
-   * Lease, started by `kubectl exec` for example; then that process's token is in our termination message.
+   * Whether the described container is an earlier instance of our own. It is our own instance if another process in it,
+   * for example one started by `kubectl exec`, holds the Lease. Then that process's token is in our termination
+   * message.
    */
   async #isEarlierInstance(container: ContainerInstance, signal: AbortSignal): Promise<boolean> {
     const { podUid, containerName, log } = this.#options;
@@ -184,7 +187,7 @@ export class PodCrashDetector implements CrashDetector {
     try {
       return !(await new TerminationMessageFile(terminationMessagePath).includes(container.terminationToken));
     } catch (error) {
-      log.debug({ err: error }, 'cannot tell whether this container was restarted');
+      log.debug({ err: error }, 'cannot determine whether this container was restarted');
       return false;
     }
   }
@@ -293,8 +296,8 @@ export class TerminationMessageFile {
 const podsForbidden = 'not allowed to read pods: the crash of a leader is noticed only when its lease expires';
 
 /**
- * A logger for watches of pods that does not repeat a missing permission: it logs the first 403 as a warning and later
- * ones at debug level. It passes all other lines on unchanged.
+ * A logger for pod watches that does not repeat a missing permission: it logs the first 403 as a warning and later ones
+ * at debug level. It passes other lines unchanged.
  */
 export function logForbiddenOnce(log: Logger): Logger {
   let isLogged = false;

@@ -12,16 +12,17 @@ type Termination = NonNullable<NonNullable<ContainerStatus['state']>['terminated
 const unobservedReasons = ['ContainerStatusUnknown', 'Unknown'];
 
 /**
- * The exit code that container runtimes report, with the reason `Error`, if they do not know the real one. containerd does so when it
- * cannot clean up after a dead shim (cleanupAfterDeadShim in core/runtime/v2); CRI-O, when its OCI runtime does not report the state
- * (UpdateContainerStatus in internal/oci). A process that really exits with 255 is not recognised either.
+ * The exit code that container runtimes report, with the reason `Error`, if they do not know the real one. containerd
+ * does so when it cannot clean up after a dead shim (cleanupAfterDeadShim in core/runtime/v2). CRI-O does so when its
+ * OCI runtime does not report the state (UpdateContainerStatus in internal/oci). So a process that really exits with
+ * 255 is not recognized as ended.
  */
 const unknownExitCode = 255;
 
 /**
  * Whether the pod's status proves that this container instance, and so every process in it, has ended.
  *
- * Only a `terminated` state does. A deleted pod, its phase, its conditions and a lost node prove nothing.
+ * Only a `terminated` state is proof. A deleted pod, its phase, its conditions and a lost node prove nothing.
  */
 export function provesTermination(pod: Pod, container: ContainerInstance): boolean {
   return terminationsIn(pod, container).some(
