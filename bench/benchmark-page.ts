@@ -1,22 +1,23 @@
 /** docs/benchmark.md and its plots, made of nothing but what a run has found. */
-import { type CurvePoint, contenders, curve, figure, judgedRounds, present, verdicts } from './comparison.ts';
+import { type CurvePoint, comparisons, contenders, curve, figure, judgedRounds, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
 import { pacePercents, pacesOf } from './paces.ts';
-import { isWholeInside, isWholeOutside } from './plan.ts';
+import { minutesOf, type PartName, partNames, parts } from './parts.ts';
+import { isWhole } from './plan.ts';
 import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
 import {
-  barTable,
   besideTable,
   curveMeasures,
   curveTable,
   figureTable,
-  limitList,
+  headlineTable,
   ratioTable,
+  reasonList,
   table,
 } from './report.ts';
-import type { Contender, Results } from './results.ts';
+import type { Contender, PartRun, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { warmBursts } from './side-by-side.ts';
 import { median } from './statistics.ts';
@@ -36,15 +37,16 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     plots.set(`${name}.svg`, plot);
     return `![${title}](${besidePage}/${name}.svg)`;
   };
+  const compared = comparisons(results);
   const sections = [
     introduction(results),
     warning(results),
-    '## What the project asks of itself',
-    'The median of the ratios of each round, and an interval around it. A bar is met if the median meets it; the last column says ' +
-      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`. ' +
-      'The last column is – where too few rounds leave the coverage below 95 %.',
-    barTable(results),
-    limitList(verdicts(results)),
+    '## Where it is ahead, and where behind',
+    "The median of the ratios of each round, ours to the peer's, and an interval around it: `ahead` if all of the interval is better " +
+      'than 1, `behind` if all of it is worse. More is better of Echos/s, less of everything else. An interval holds the true median ' +
+      'with the probability `coverage`, which is low where rounds are few.',
+    headlineTable(compared),
+    reasonList(compared),
     '## What the API server leaves possible',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
@@ -139,11 +141,11 @@ a few keys wait until the set is empty. Without a limit of concurrent reconciles
   },
   {
     heading: 'Even paces',
-    about: ({ plan, slowerRate }) =>
+    about: ({ plan, parts: { burst } }) =>
       `Echos are created at an even pace, whatever the API server's and the operator's speed: ${
-        slowerRate === undefined
+        burst?.slowerRate === undefined
           ? 'not in this run.'
-          : `for ${plan.paceSeconds} s each ${Object.entries(pacesOf(slowerRate))
+          : `for ${plan.paceSeconds} s each ${Object.entries(pacesOf(burst.slowerRate))
               .map(([percent, perSecond]) => `${perSecond} a second (${percent} %)`)
               .join(', ')}. 100 % is what the slower of the Go and Rust peers did in a burst before the rounds.`
       }`,
@@ -203,7 +205,7 @@ ${plan.idleSeconds} s.`,
   },
   {
     heading: 'Kinds that live outside of the cluster',
-    about: ({ plan, outside }) =>
+    about: ({ plan }) =>
       `${plan.postgresWriters} PostgresWriters, each a row of a PostgreSQL, and ${plan.pets} Pets, each a pet of the pet store, which writes it to the
 disk before it answers. All are there when our operator starts, in ${count(plan.outsideRounds, 'round')}. What counts is the time from the first write that
 the API server receives for one of them to its answer to the last: for each a finalizer and twice the status.
@@ -212,41 +214,48 @@ nothing, and writes no Event.
 
 The time in the database is PostgreSQL's own, \`active_time\`: from a statement's arrival to its answer, with its parsing, planning
 and commit. The CPU is that of the API server, etcd, the operator, what is outside and the bench; ours has the operator's start and the
-Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
-        outside === undefined
-          ? ''
-          : `
-
-Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versions.echoperator}.`
-      }`,
+Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.`,
     measures: ['rowsSeconds', 'petsPerSecond'],
     besides: ['rowsCpu', 'petsCpu', 'rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
     peer: 'ceiling',
   },
 ];
 
-const introduction = ({ date, plan, machine, minutes, versions, age }: Results): string =>
+const introduction = (results: Results): string =>
   `# Benchmark
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
 
-The operator and three others that do the same work, on one API server and in one run. They use Go's
+The operator and three others that do the same work, in turns on one machine. They use Go's
 [controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
-typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
+typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript). [Every figure](#all-figures) is in a table.
 
-Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`}, on ${machine}. [Every figure](#all-figures) is in a table.
+${table(
+  ['part', 'measured on', 'commit', 'minutes', 'what'],
+  measuredParts(results).map(([name, { date, versions, minutes }]) => [
+    name,
+    date.slice(0, 10),
+    versions.echoperator ?? 'unknown',
+    String(minutes ?? '–'),
+    parts[name].title,
+  ]),
+)}
 
-The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
-    age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/ or packages/`
+When this page was made, ${
+    results.age === undefined
+      ? 'its age was unknown'
+      : `${count(results.age, 'later commit')} had changed src/ or packages/ since the oldest part`
   }; \`node bench/age.ts\` counts them today, and a release requires 0.`;
 
+const measuredParts = ({ parts: runs }: Results): readonly (readonly [PartName, PartRun])[] =>
+  partNames.flatMap((name) => (runs[name] === undefined ? [] : [[name, runs[name]]]));
+
 /** Returns a warning if the figures are unreliable. */
-function warning({ plan, rounds, voidRounds }: Results): string {
+function warning(results: Results): string {
+  const { plan, rounds, voidRounds } = results;
   const found: string[] = [];
-  const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
-  if (!isWholeInside(plan))
-    found.push('It was a short run, whose figures say little, or a part of a whole run is missing.');
-  else if (hasOutside && !isWholeOutside(plan)) found.push('Kinds that live outside had a short run: it says little.');
+  const short = measuredParts(results).flatMap(([name]) => (isWhole(plan, parts[name].plan) ? [] : [name]));
+  if (short.length > 0) found.push(`Short runs, whose figures say little: ${short.join(', ')}.`);
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
   if (noisy > 0) {
@@ -330,7 +339,8 @@ const method = ({ plan }: Results): string =>
   round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
   only reads. After each filling one start is not counted, because the server still compacts and flushes then.
 - The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
-  two operators is void. A round in which ours fails, or in which only ours differ, counts against it in every bar of the scenario.
+  two operators is void. A round in which ours fails, or in which only ours differ, counts as the worst ratio in every
+  comparison of the scenario with one peer.
 - An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
   answer counts too. The wait ends when the bench's own watch has seen both its Job and its status.
 - A burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
@@ -351,13 +361,26 @@ const method = ({ plan }: Results): string =>
 - etcd runs without fsync, so that it is not a disk that is measured.
 - The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
 
-function participants({ versions, rounds }: Results): string {
+function participants(results: Results): string {
+  const { rounds } = results;
+  const runs = measuredParts(results);
+  const names = new Set(['machine', ...runs.flatMap(([, { versions }]) => Object.keys(versions))]);
+  const found = (name: string): string => {
+    const of = runs.flatMap(([part, { versions, machine }]) => {
+      const version = name === 'machine' ? machine : versions[name];
+      return version === undefined ? [] : [{ part, version }];
+    });
+    const groups = [...Map.groupBy(of, ({ version }) => version)];
+    return groups
+      .map(([version, of]) => (groups.length === 1 ? version : `${version} (${of.map(({ part }) => part).join(', ')})`))
+      .join('; ');
+  };
   const [load] = rounds.filter(({ scenario }) => scenario === 'load');
   const requests = Object.entries(load?.turns.echoperator?.requests ?? {});
   return [
     table(
       ['what', 'version'],
-      Object.entries(versions).map(([name, version]) => [name, version]),
+      [...names].map((name) => [name, found(name)]),
     ),
     ...(requests.length === 0
       ? []
@@ -367,7 +390,8 @@ function participants({ versions, rounds }: Results): string {
   ].join('\n\n');
 }
 
-function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
+function disturbances({ rounds, voidRounds, parts: runs }: Results): string {
+  const repeated = Object.values(runs).reduce((sum, { repeatedRounds = 0 }) => sum + repeatedRounds, 0);
   const parts: string[] = [];
   // Among those of its scenario.
   const numberOf = (index: number): number =>
@@ -385,7 +409,7 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   if (rows.length > 0) {
     parts.push(
       '## Disturbed turns',
-      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other${repeatedRounds === undefined ? '' : `; ${count(repeatedRounds, 'more disturbed round')} were run again instead`}.`,
+      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other${repeated === 0 ? '' : `; ${count(repeated, 'more disturbed round')} were run again instead`}.`,
       table(['round', 'scenario', 'contender', 'others'], rows),
     );
   }
@@ -398,12 +422,16 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
 
 const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothing else to do:
 
-    make bench                 # at most 75 minutes on two cores; writes this page
-    make bench QUICK=1         # less of everything, within 5 minutes; writes its page to dist/bench/
-    node bench/main.ts bundles main . # only two versions of our operator, each a revision or a folder; writes to dist/bench/
-    node bench/main.ts outside # the kinds that live outside of the cluster alone; what the page has of others stays
+    make bench                        # every part, about ${minutesOf(partNames)} minutes on two cores; writes this page
+${partNames.map((name) => `    make bench PART=${name.padEnd(18)}# only this part, about ${parts[name].minutes} minutes`).join('\n')}
+    make bench QUICK=1                # less of everything, within 5 minutes; writes its page to dist/bench/
+    node bench/main.ts bundles main . # two versions of our operator, each a revision or a folder; writes to dist/bench/
+    node bench/main.ts --help
 
-\`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
+What the page has of other parts stays. The usual plan has so few rounds of bursts that no part takes more than 15 minutes. \`ROUNDS=6 BESIDE_ROUNDS=6 LONG_ROUNDS=3 make bench PART=burst\`
+takes about 25 minutes: 6 rounds are the fewest whose intervals cover 95 %.
+
+\`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`BESIDE_ROUNDS\`, \`BESIDE_BURST\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
 \`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
