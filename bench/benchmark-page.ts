@@ -1,22 +1,23 @@
-/** Renders docs/benchmark.md and its plots from nothing but the results of a run. */
-import { type CurvePoint, contenders, curve, figure, judgedRounds, present, verdicts } from './comparison.ts';
+/** docs/benchmark.md and its plots, made of nothing but what a run has found. */
+import { type CurvePoint, comparisons, contenders, curve, figure, judgedRounds, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
 import { pacePercents, pacesOf } from './paces.ts';
-import { isWholeInside, isWholeOutside } from './plan.ts';
+import { minutesOf, type PartName, partNames, parts } from './parts.ts';
+import { isWhole } from './plan.ts';
 import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
 import {
-  barTable,
   besideTable,
   curveMeasures,
   curveTable,
   figureTable,
-  limitList,
+  headlineTable,
   ratioTable,
+  reasonList,
   table,
 } from './report.ts';
-import type { Contender, Results } from './results.ts';
+import type { Contender, PartRun, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { warmBursts } from './side-by-side.ts';
 import { median } from './statistics.ts';
@@ -36,16 +37,17 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     plots.set(`${name}.svg`, plot);
     return `![${title}](${besidePage}/${name}.svg)`;
   };
+  const compared = comparisons(results);
   const sections = [
     introduction(results),
     warning(results),
-    '## Targets',
-    `A target is met if the median of the ratios of each round meets it. The last column says whether the worse end of
-the interval around the median meets the target too. The interval contains the true median with the probability
-\`coverage\`. The last column is – if there are too few rounds for a coverage of 95 %.`,
-    barTable(results),
-    limits(results),
-    '## The limit of the API server',
+    '## Where it is ahead, and where behind',
+    "The median of the ratios of each round, ours to the peer's, and an interval around it: `ahead` if all of the interval is better " +
+      'than 1, `behind` if all of it is worse. More is better of Echos/s, less of everything else. An interval holds the true median ' +
+      'with the probability `coverage`, which is low where rounds are few.',
+    headlineTable(compared),
+    reasonList(compared),
+    '## What the API server leaves possible',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
       const measured = shown.flatMap((measure) => {
@@ -141,14 +143,13 @@ reconciles the scheduler holds no key, and these waits do not occur.`,
   },
   {
     heading: 'Even paces',
-    about: ({ plan, slowerRate }) =>
-      `The bench creates Echos at an even pace, independent of the speed of the API server and the operator. ${
-        slowerRate === undefined
-          ? 'This run did not measure it.'
-          : `Each pace lasts ${plan.paceSeconds} s: ${Object.entries(pacesOf(slowerRate))
-              .map(([percent, perSecond]) => `${perSecond} per second (${percent} %)`)
-              .join(', ')}.
-100 % is the rate of the slower of the Go and Rust peers in a burst before the rounds.`
+    about: ({ plan, parts: { burst } }) =>
+      `Echos are created at an even pace, whatever the API server's and the operator's speed: ${
+        burst?.slowerRate === undefined
+          ? 'not in this run.'
+          : `for ${plan.paceSeconds} s each ${Object.entries(pacesOf(burst.slowerRate))
+              .map(([percent, perSecond]) => `${perSecond} a second (${percent} %)`)
+              .join(', ')}. 100 % is what the slower of the Go and Rust peers did in a burst before the rounds.`
       }`,
     measures: pacePercents.flatMap((percent) => [`pace${percent}P50`, `pace${percent}P99`] as const),
   },
@@ -214,63 +215,58 @@ processes, counted for ${plan.idleSeconds} s.`,
     peer: 'controller-runtime',
   },
   {
-    heading: 'Kinds with an external system',
-    about: ({ plan, outside }) =>
-      `This section measures ${plan.postgresWriters} PostgresWriters, each with a row in PostgreSQL, and ${plan.pets}
-Pets, each with a pet in the pet store. The pet store writes each pet to the disk before it responds. All objects exist
-when our operator starts, in ${count(plan.outsideRounds, 'round')}. The time runs from the first write that the API
-server receives for one of the objects until its response to the last write. For each object the operator writes a
-finalizer, and twice the status. \`ceiling\` is the bench itself: it sends the same writes to the API server and nothing
-to the external system. It has ${workers} objects in flight, like the operator, watches nothing, and writes no Events.
+    heading: 'Kinds that live outside of the cluster',
+    about: ({ plan }) =>
+      `${plan.postgresWriters} PostgresWriters, each a row of a PostgreSQL, and ${plan.pets} Pets, each a pet of the pet store, which writes it to the
+disk before it answers. All are there when our operator starts, in ${count(plan.outsideRounds, 'round')}. What counts is the time from the first write that
+the API server receives for one of them to its answer to the last: for each a finalizer and twice the status.
+\`ceiling\` is the bench itself: it does the same writes and nothing outside, has ${workers} at once under way as the operator has, watches
+nothing, and writes no Event.
 
-The time in the database is PostgreSQL's \`active_time\`: from the arrival of a statement until its response, with
-parsing, planning and commit. The CPU time is the sum of the API server, etcd, the operator, the external system and the
-bench. Ours includes the operator's start and its Events. In the same minutes the bench measures one COPY of as many
-rows, and single INSERTs of a tenth of them.${
-        outside === undefined
-          ? ''
-          : `
-
-Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versions.echoperator}.`
-      }`,
+The time in the database is PostgreSQL's own, \`active_time\`: from a statement's arrival to its answer, with its parsing, planning
+and commit. The CPU is that of the API server, etcd, the operator, what is outside and the bench; ours has the operator's start and the
+Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.`,
     measures: ['rowsSeconds', 'petsPerSecond'],
     besides: ['rowsCpu', 'petsCpu', 'rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
     peer: 'ceiling',
   },
 ];
 
-const introduction = ({ date, plan, machine, minutes, versions, age }: Results): string =>
+const introduction = (results: Results): string =>
   `# Benchmark
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
 
-This page is the reference of the benchmark's results. The [targets](#targets) show how the operator compares with its
-peers. The benchmark compares the operator with three others that do the same work, on one machine and in one run. They
-use Go's [controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs),
-and the informer and typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
+The operator and three others that do the same work, in turns on one machine. They use Go's
+[controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
+typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript). [Every figure](#all-figures) is in a table.
 
-The figures were measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${
-    minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`
-  }, on ${machine}. A table has [all figures](#all-figures).
+${table(
+  ['part', 'measured on', 'commit', 'minutes', 'what'],
+  measuredParts(results).map(([name, { date, versions, minutes }]) => [
+    name,
+    date.slice(0, 10),
+    versions.echoperator ?? 'unknown',
+    String(minutes ?? '–'),
+    parts[name].title,
+  ]),
+)}
 
-The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
-    age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/ or packages/`
-  }; \`node bench/age.ts\` counts the later commits today, and a release requires 0.`;
+When this page was made, ${
+    results.age === undefined
+      ? 'its age was unknown'
+      : `${count(results.age, 'later commit')} had changed src/ or packages/ since the oldest part`
+  }; \`node bench/age.ts\` counts them today, and a release requires 0.`;
 
-/** Explains the missed targets. Empty if nothing is known about any of them. */
-function limits(results: Results): string {
-  const list = limitList(verdicts(results));
-  return list === '' ? '' : `Why targets are missed:\n\n${list}`;
-}
+const measuredParts = ({ parts: runs }: Results): readonly (readonly [PartName, PartRun])[] =>
+  partNames.flatMap((name) => (runs[name] === undefined ? [] : [[name, runs[name]]]));
 
 /** Returns a warning if the figures are unreliable. */
-function warning({ plan, rounds, voidRounds }: Results): string {
+function warning(results: Results): string {
+  const { plan, rounds, voidRounds } = results;
   const found: string[] = [];
-  const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
-  if (!isWholeInside(plan))
-    found.push('It was a short run, whose figures say little, or a part of a whole run is missing.');
-  else if (hasOutside && !isWholeOutside(plan))
-    found.push('Kinds with an external system had a short run, whose figures say little.');
+  const short = measuredParts(results).flatMap(([name]) => (isWhole(plan, parts[name].plan) ? [] : [name]));
+  if (short.length > 0) found.push(`Short runs, whose figures say little: ${short.join(', ')}.`);
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
   if (noisy > 0) {
@@ -350,46 +346,56 @@ const linesOf = (points: readonly CurvePoint[]) =>
 const firstOf = (rounds: number | undefined): string => `In the first ${count(rounds ?? 0, 'round')}`;
 
 const method = ({ plan }: Results): string =>
-  `- For an Echo, each operator writes one Job, one status with \`observedGeneration\`, and one Event. It has 32
-  workers, and caches all Echos and Jobs without their managedFields. It connects as in a pod, with TLS and a service
-  account's token. Client-side throttling is off. The Go and Rust peers are release builds with the default settings of
-  their toolchains. Ours is the bundle of the image, started with the image's V8 flags.
-- In a round, each operator has its turn on a new API server with a new etcd. Every other round has the reverse order
-  (ABBA). Memory and start with many objects are measured on one server that is filled once, because there an operator
-  only reads. After each filling one start is not counted, because the server still compacts and flushes.
-- The API server writes an audit log. The bench counts the requests per Echo in this log, by verb. A round in which
-  these requests differ between two operators is void. A round in which ours fails, or in which only ours differ, counts
-  against ours in every target of the scenario.
-- The wait of an Echo of a burst begins with the response to its creation. The wait of an Echo at an even pace begins
-  when its creation was due, so a slow response counts too. The wait ends when the bench's own watch has received both
-  the Echo's Job and its status.
-- A burst's rate is counted from the arrival of the first creation at the API server until the API server's response to
-  the operator's last write: a Job, a status or an Event.
-- ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the
-  others.
-- ${firstOf(plan.someRounds['controller-runtime-ryw'])} controller-runtime also takes part with the option
-  \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed all earlier writes.
-- The kube-rs peer creates its \`Recorder\` once and awaits each Event, like kube-rs's example controller.
-- As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also without a
-  standby. kube-rs and client-node have no leader election, so their peers only write the Lease.
-- A leader is ended at a random moment between two attempts of its standby to get the Lease. The times of the signal and
-  of the audit log come from one machine's clock. Each process has its own service account, by which the audit log
-  identifies its writes. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over
-  10 s.
-- The requests of idle processes contain hardly any watches, because a watch is opened again only every 5 to 10 minutes.
-- The API server ends the watch of a client that falls behind. If an operator starts more watches than its first two, of
-  Echos and of Jobs, they count as resumed.
-- etcd runs without fsync, so that the benchmark does not measure a disk.
-- The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the
-  greatest value. MB are 10^6 bytes.`;
+  `- Each operator makes for an Echo one Job, one status with \`observedGeneration\`, and one Event, has 32 workers, caches all
+  Echos and Jobs without their managedFields, and connects as in a pod, by TLS and a service account's token. Client-side
+  throttling is off. The Go and Rust peers are release builds with the default settings of their toolchains; ours is the
+  bundle of the image, started with the image's own V8 flags.
+- In a round each has its turn on an API server and an etcd of its own, started afresh; every other round goes the other way
+  round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
+  only reads. After each filling one start is not counted, because the server still compacts and flushes then.
+- The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
+  two operators is void. A round in which ours fails, or in which only ours differ, counts as the worst ratio in every
+  comparison of the scenario with one peer.
+- An Echo of a burst waits from the answer to its creation, and one at an even pace from the moment when its creation was due: a slow
+  answer counts too. The wait ends when the bench's own watch has seen both its Job and its status.
+- A burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
+  that a Job, a status or an Event.
+- ${firstOf(plan.someRounds['client-node'])} of the bursts the client-node peer takes part, which is far slower than the others. ${firstOf(
+    plan.someRounds['controller-runtime-ryw'],
+  )}
+  controller-runtime takes part also with \`EnableReadYourWritesConsistency\`: a read waits until the cache has observed the writes before it.
+- The kube-rs peer makes its \`Recorder\` once and awaits each Event, as kube-rs's example controller does.
+- As in any pod, each operator takes a Lease and renews it every ${timings.retryPeriodSeconds} s, also where no other stands by. kube-rs and client-node have no
+  leader election: their peers only write the Lease.
+- A leader is ended at a random moment between two attempts of its standby to get the Lease. The signal's time and the audit
+  log's are of one machine's clock; each process has a service account of its own, by which the audit log tells whose a
+  write is. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over 10 s.
+  In the requests of those that have nothing to do there are hardly any watches: one is opened anew every 5 to 10 minutes.
+- The API server ends the watch of a client that falls behind. A watch that an operator starts after its first two, of Echos and of
+  Jobs, counts as resumed.
+- etcd runs without fsync, so that it is not a disk that is measured.
+- The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
 
-function participants({ versions, rounds }: Results): string {
+function participants(results: Results): string {
+  const { rounds } = results;
+  const runs = measuredParts(results);
+  const names = new Set(['machine', ...runs.flatMap(([, { versions }]) => Object.keys(versions))]);
+  const found = (name: string): string => {
+    const of = runs.flatMap(([part, { versions, machine }]) => {
+      const version = name === 'machine' ? machine : versions[name];
+      return version === undefined ? [] : [{ part, version }];
+    });
+    const groups = [...Map.groupBy(of, ({ version }) => version)];
+    return groups
+      .map(([version, of]) => (groups.length === 1 ? version : `${version} (${of.map(({ part }) => part).join(', ')})`))
+      .join('; ');
+  };
   const [load] = rounds.filter(({ scenario }) => scenario === 'load');
   const requests = Object.entries(load?.turns.echoperator?.requests ?? {});
   return [
     table(
       ['what', 'version'],
-      Object.entries(versions).map(([name, version]) => [name, version]),
+      [...names].map((name) => [name, found(name)]),
     ),
     ...(requests.length === 0
       ? []
@@ -400,7 +406,8 @@ function participants({ versions, rounds }: Results): string {
   ].join('\n\n');
 }
 
-function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
+function disturbances({ rounds, voidRounds, parts: runs }: Results): string {
+  const repeated = Object.values(runs).reduce((sum, { repeatedRounds = 0 }) => sum + repeatedRounds, 0);
   const parts: string[] = [];
   // Among those of its scenario.
   const numberOf = (index: number): number =>
@@ -418,9 +425,7 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   if (rows.length > 0) {
     parts.push(
       '## Disturbed turns',
-      `In these turns other processes used more than ${disturbed * 100} % of the processors. They count too.${
-        repeatedRounds === undefined ? '' : ` ${count(repeatedRounds, 'more disturbed round')} were run again instead.`
-      }`,
+      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other${repeated === 0 ? '' : `; ${count(repeated, 'more disturbed round')} were run again instead`}.`,
       table(['round', 'scenario', 'contender', 'others'], rows),
     );
   }
@@ -433,16 +438,17 @@ function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
 
 const repeat = `Run these commands on Linux, as root, with Go and Rust, on an otherwise idle machine:
 
-    make bench                 # at most 75 minutes on two cores; writes this page
-    make bench QUICK=1         # less of everything, within 5 minutes; writes its page to dist/bench/
+    make bench                        # every part, about ${minutesOf(partNames)} minutes on two cores; writes this page
+${partNames.map((name) => `    make bench PART=${name.padEnd(18)}# only this part, about ${parts[name].minutes} minutes`).join('\n')}
+    make bench QUICK=1                # less of everything, within 5 minutes; writes its page to dist/bench/
     node bench/main.ts bundles main . # two versions of our operator, each a revision or a folder; writes to dist/bench/
-    node bench/main.ts outside # only the kinds with an external system; keeps the other figures of this page
+    node bench/main.ts --help
 
-These variables change the size of a run: \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`,
-\`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`, \`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`,
-\`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\`. A run that is smaller than
-usual writes to dist/bench/ too. \`node bench/page.ts\` renders this page again from
-[bench.json](${besidePage}/bench.json), which has every figure.`;
+What the page has of other parts stays. The usual plan has so few rounds of bursts that no part takes more than 15 minutes. \`ROUNDS=6 BESIDE_ROUNDS=6 LONG_ROUNDS=3 make bench PART=burst\`
+takes about 25 minutes: 6 rounds are the fewest whose intervals cover 95 %.
+
+\`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`BESIDE_ROUNDS\`, \`BESIDE_BURST\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
+\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

@@ -1,4 +1,4 @@
-/** Compares the figures of all rounds: medians, ratios, and the project's targets. */
+/** Compares the figures of all rounds: medians and ratios. */
 import { type Measure, measures } from './measurements.ts';
 import type { Plan } from './plan.ts';
 import type { Contender, Results, Round } from './results.ts';
@@ -18,115 +18,59 @@ export const contenders: readonly Contender[] = [
 
 export const measureNames = Object.keys(measures) as readonly Measure[];
 
-type Peers = readonly [Contender, ...Contender[]];
+/** Of the ratio to a peer: the whole interval is better than 1, worse than 1, or neither. */
+export type Standing = 'ahead' | 'behind' | 'undecided';
 
-type Bound = { readonly atLeast: number } | { readonly atMost: number };
-
-/**
- * A target: a bound of our figure, or of the ratio of our figure to the peer's. With several peers the ratio is to the
- * better peer of each round.
- */
-export interface Bar {
+/** A comparison that the page shows first. */
+interface Headline {
   readonly measure: Measure;
-  readonly peers?: Peers;
-  readonly bound: Bound;
-  /** Why the figure misses its bound, and how that was found. The page shows it while the bar is missed. */
-  readonly limit?: string;
+  readonly peer: Contender;
+  /** Why ours is behind, and how that was found. The page shows it while ours is. */
+  readonly why?: string;
 }
 
-const controllerRuntime = ['controller-runtime'] as const;
-const kubeRs = ['kube-rs'] as const;
-/** Ratios to it are the cost of the flight recorder. */
-const unrecorded = ['unrecorded'] as const;
-
 const sharedProcessors =
-  'The API server, etcd, the writers and the operator share two processors, which the burst keeps busy. ' +
-  'So the rate depends on the CPU time that all of them need for an Echo. ' +
-  'The bound is close to the rate of `ceiling`, which has no operator.';
+  'The API server, etcd, the writers and the operator share two processors: the rate is what all of them need for an Echo.';
 
 const mostlyNotOurCode =
-  "In a profile of four bursts, 48 % of the main thread is undici, TLS and Node's streams, 13 % garbage collection, " +
-  "13 % JSON, and 25 % the project's code. Without that code the ratio would be about a fifth lower.";
+  "By a profile of four bursts, 48 % of the main thread is undici, TLS and the streams of Node, 13 % garbage collection, 13 % JSON, and 25 % the project's code.";
 
-/** The project's targets. A target is met if the median meets it. */
-const projectBars: readonly Bar[] = [
-  { measure: 'echosPerSecond', peers: kubeRs, bound: { atLeast: 0.97 }, limit: sharedProcessors },
-  { measure: 'echosPerSecond', peers: controllerRuntime, bound: { atLeast: 1.1 }, limit: sharedProcessors },
-  { measure: 'cpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 }, limit: mostlyNotOurCode },
-  { measure: 'warmCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.8 }, limit: mostlyNotOurCode },
-  { measure: 'longCpuPerEcho', peers: controllerRuntime, bound: { atMost: 0.65 }, limit: mostlyNotOurCode },
+const headlines: readonly Headline[] = [
+  { measure: 'echosPerSecond', peer: 'controller-runtime', why: sharedProcessors },
+  { measure: 'echosPerSecond', peer: 'kube-rs', why: sharedProcessors },
+  { measure: 'cpuPerEcho', peer: 'controller-runtime', why: mostlyNotOurCode },
+  { measure: 'warmCpuPerEcho', peer: 'controller-runtime', why: mostlyNotOurCode },
+  { measure: 'longCpuPerEcho', peer: 'controller-runtime', why: mostlyNotOurCode },
   {
     measure: 'longCpuPerEcho',
-    peers: kubeRs,
-    bound: { atMost: 1.1 },
-    limit: 'An HTTP client of our own took 0.88 of the CPU. But it had 660 lines to maintain, in place of a library.',
+    peer: 'kube-rs',
+    why: 'An HTTP client of our own took 0.88 of the CPU, but it was 660 lines to maintain in place of a library.',
   },
-  {
-    measure: 'serverCpuPerEcho',
-    peers: controllerRuntime,
-    bound: { atMost: 1 },
-    limit: 'Each operator sends the same writes for an Echo. A round in which the writes differ is void.',
-  },
-  {
-    measure: 'idleAnonymous',
-    bound: { atMost: 20 },
-    limit:
-      'Node alone has 8 MB, and 25 MB with all of undici, TLS and pino. ' +
-      'The memory above 8 MB is mostly their code and data.',
-  },
-  { measure: 'peakAnonymous', peers: controllerRuntime, bound: { atMost: 2 } },
-  { measure: 'peakAnonymous', peers: kubeRs, bound: { atMost: 2 } },
-  { measure: 'longPeakAnonymous', peers: controllerRuntime, bound: { atMost: 0.8 } },
-  {
-    measure: 'pace60P99',
-    peers: [...controllerRuntime, ...kubeRs],
-    bound: { atMost: 1 },
-    limit:
-      'The lower of two noisy figures is below the median of either, ' +
-      'so three equal operators would all miss this target. ' +
-      'The section "All figures" has the ratio to each peer.',
-  },
-  {
-    measure: 'start',
-    peers: controllerRuntime,
-    bound: { atMost: 1 },
-    limit: 'Node and the bundle take 0.2 s to start, which the curve shows at 1,000 objects.',
-  },
-  {
-    measure: 'statusWrites',
-    bound: { atMost: 2.1 },
-    limit:
-      'Pending, Running and Succeeded are more than a second apart, and a status may be at most a second late. ' +
-      'With postponed writes the figure was 2.96.',
-  },
+  { measure: 'serverCpuPerEcho', peer: 'controller-runtime' },
+  { measure: 'peakAnonymous', peer: 'controller-runtime' },
+  { measure: 'peakAnonymous', peer: 'kube-rs' },
+  { measure: 'longPeakAnonymous', peer: 'controller-runtime' },
+  { measure: 'pace60P99', peer: 'controller-runtime' },
+  { measure: 'pace60P99', peer: 'kube-rs' },
+  { measure: 'start', peer: 'controller-runtime', why: 'Node and the bundle take 0.2 s to start.' },
   {
     measure: 'cachedMemory',
-    peers: controllerRuntime,
-    bound: { atMost: 0.8 },
-    limit: "About 45 MB are pages of Node's binary, which processes share.",
+    peer: 'controller-runtime',
+    why: "About 45 MB are pages of Node's binary, which processes share.",
   },
-  { measure: 'coldHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
-  { measure: 'warmHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
-  { measure: 'coldCrash', peers: controllerRuntime, bound: { atMost: 0.3 } },
-  { measure: 'warmCrash', peers: controllerRuntime, bound: { atMost: 0.3 } },
-  { measure: 'coldIdleRequests', peers: controllerRuntime, bound: { atMost: 1 } },
-  { measure: 'warmIdleRequests', peers: controllerRuntime, bound: { atMost: 1 } },
-  // The records take at most 3 MB, for which V8's peak grows by about 4 MB of 66.
-  { measure: 'besidePeakAnonymous', peers: unrecorded, bound: { atMost: 1.06 } },
-  { measure: 'rowsSeconds', peers: ['ceiling'], bound: { atMost: 1.2 } },
+  { measure: 'coldHandover', peer: 'controller-runtime' },
+  { measure: 'warmHandover', peer: 'controller-runtime' },
+  { measure: 'coldCrash', peer: 'controller-runtime' },
+  { measure: 'warmCrash', peer: 'controller-runtime' },
+  { measure: 'coldIdleRequests', peer: 'controller-runtime' },
+  { measure: 'warmIdleRequests', peer: 'controller-runtime' },
 ];
 
-/** Whether the median meets a bar. */
-export interface Verdict {
+/** A headline with its ratio. */
+export interface Comparison extends Headline {
   readonly title: string;
-  readonly asked: string;
   readonly estimate: Estimate;
-  readonly digits: number;
-  readonly met: boolean;
-  /** Whether the end of the interval that is worse for us meets it too. */
-  readonly metAtWorseEnd: boolean;
-  /** Why the figure misses its bound, if that is known. */
-  readonly limit?: string;
+  readonly standing: Standing;
 }
 
 type Rounds = readonly Round[];
@@ -142,33 +86,27 @@ const hasJudged =
   ({ objects }: Pick<Round, 'objects'>): boolean =>
     objects === undefined || objects === judgedObjects;
 
-/** Compares with the bars. A round in which our operator failed counts as the worst possible figure. */
-export function verdicts(results: Results, bars: readonly Bar[] = projectBars): readonly Verdict[] {
+/** Compares with single peers. A round in which our operator failed counts as the worst possible ratio. */
+export function comparisons(results: Results, of: readonly Headline[] = headlines): readonly Comparison[] {
   const rounds = judgedRounds(results);
   const tookPart = present([...results.rounds, ...results.voidRounds]);
-  return bars.flatMap(({ measure, peers, bound, limit }) => {
-    // The run did not include this peer. A peer whose turns failed because of our failure still counts.
-    if (peers !== undefined && !peers.some((peer) => tookPart.includes(peer))) return [];
-    const { title, digits } = measures[measure];
-    const values = peers === undefined ? figures(rounds, 'echoperator', measure) : ratios(rounds, peers, measure);
-    const worst = 'atLeast' in bound ? 0 : Number.POSITIVE_INFINITY;
-    const estimate = estimateOf([...values, ...Array<number>(losses(results, measure)).fill(worst)]);
+  return of.flatMap((headline) => {
+    const { measure, peer } = headline;
+    // A peer that was left out of the run, not one that a failure of ours kept from its turns.
+    if (!tookPart.includes(peer)) return [];
+    const { title, better } = measures[measure];
+    const worst = better === 'higher' ? 0 : Number.POSITIVE_INFINITY;
+    const lost = Array<number>(losses(results, measure)).fill(worst);
+    const estimate = estimateOf([...ratios(rounds, peer, measure), ...lost]);
     if (estimate === undefined) return [];
-    const found: Verdict = {
-      title: peers === undefined ? title : `${title} ÷ ${nameOf(peers)}`,
-      asked: 'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`,
-      estimate,
-      digits: peers === undefined ? digits : 2,
-      ...(limit !== undefined && { limit }),
-      ...('atLeast' in bound
-        ? { met: estimate.median >= bound.atLeast, metAtWorseEnd: estimate.low >= bound.atLeast }
-        : { met: estimate.median <= bound.atMost, metAtWorseEnd: estimate.high <= bound.atMost }),
-    };
-    return [found];
+    return [{ ...headline, title: `${title} ÷ ${peer}`, estimate, standing: standingOf(estimate, better) }];
   });
 }
 
-const nameOf = ([peer, ...others]: Peers): string => (others.length === 0 ? peer : 'the better peer of each round');
+function standingOf({ low, high }: Estimate, better: 'lower' | 'higher'): Standing {
+  if (low <= 1 && high >= 1) return 'undecided';
+  return low > 1 === (better === 'higher') ? 'ahead' : 'behind';
+}
 
 /** Returns the median of a figure over all rounds; undefined if no round has it. */
 export function figure(rounds: Rounds, contender: Contender, measure: Measure): Estimate | undefined {
@@ -180,17 +118,13 @@ const figures = (rounds: Rounds, contender: Contender, measure: Measure): readon
 
 /** Returns the median of our figure divided by the peer's, over all rounds that have both. */
 export function ratio(rounds: Rounds, peer: Contender, measure: Measure): Estimate | undefined {
-  return estimateOf(ratios(rounds, [peer], measure));
+  return estimateOf(ratios(rounds, peer, measure));
 }
 
-/** Divides our figure by the best one of the peers, in each round that has ours and at least one of theirs. */
-const ratios = (rounds: Rounds, peers: Peers, measure: Measure): readonly number[] =>
+const ratios = (rounds: Rounds, peer: Contender, measure: Measure): readonly number[] =>
   rounds.flatMap(({ turns }) => {
-    const ours = turns.echoperator?.figures[measure];
-    const theirs = peers.flatMap((peer) => turns[peer]?.figures[measure] ?? []);
-    if (ours === undefined || theirs.length === 0) return [];
-    const best = measures[measure].better === 'lower' ? Math.min(...theirs) : Math.max(...theirs);
-    return best === 0 ? [] : [ours / best];
+    const [ours, theirs] = [turns.echoperator?.figures[measure], turns[peer]?.figures[measure]];
+    return ours === undefined || theirs === undefined || theirs === 0 ? [] : [ours / theirs];
   });
 
 /** In how many rounds of the measure's scenario our operator failed. */

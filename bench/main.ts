@@ -1,35 +1,29 @@
 /**
- * Compares the operator with peers that do the same work, on one machine and in one run:
- *
- *     node bench/main.ts                 at most 75 minutes
- *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
- *     node bench/main.ts kube-rs         only our operator and the named ones
- *     node bench/main.ts unrecorded      only our operator, with and without its flight recorder
- *     node bench/main.ts bundles BEFORE AFTER
- *                                        two bundles of our operator in turn, each a git revision or a folder with
- *                                        sources: about 15 minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS
- *     node bench/main.ts outside         only our operator with the kinds that have an external system: about 4
- *                                        minutes. Keeps the other figures of the last run
- *
- * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/.
- * BENCH_RESULTS names another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 +
- * n after signal n.
+ * Compares the operator with peers: `node bench/main.ts --help`.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { abortOnInterrupt, exitCodeOf } from '../tools/abort-on-interrupt.ts';
 import { besidePage } from './benchmark-page.ts';
-import { type Command, commandOf, isOfAll, UsageError } from './command.ts';
+import { type Command, commandOf, UsageError, usage } from './command.ts';
 import { machine, versions } from './machine.ts';
-import { type BuiltName, buildBundles, buildOperators } from './operators.ts';
-import { subjects } from './outside/index.ts';
+import { buildBundles, buildOperators, type Operator, operatorNames } from './operators.ts';
 import { pacesOf } from './paces.ts';
+import { type PartName, parts } from './parts.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
 import { publish } from './publish.ts';
 import { report } from './report.ts';
-import { type Results, readResults, writeResults } from './results.ts';
+import {
+  type PartRun,
+  type Results,
+  type Round,
+  readResults,
+  renewed,
+  type VoidRound,
+  writeResults,
+} from './results.ts';
 import {
   cacheRounds,
   eventCostRounds,
@@ -47,8 +41,6 @@ import type { RunContext } from './turns.ts';
 
 const repository = join(import.meta.dirname, '..');
 
-const outsideScenarios: readonly string[] = subjects.map(({ scenario }) => scenario);
-
 async function main(args: readonly string[]): Promise<number> {
   const signal = abortOnInterrupt();
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-bench-'));
@@ -56,6 +48,10 @@ async function main(args: readonly string[]): Promise<number> {
   process.env.TMPDIR = folder;
   try {
     const command = commandOf(args);
+    if (command.of === 'help') {
+      console.log(usage);
+      return 0;
+    }
     const plan = readPlan(process.env);
     requireRootOnLinux();
     const target = resultsFolder(plan, command);
@@ -92,107 +88,127 @@ function requireRootOnLinux(): void {
   }
 }
 
-/** Only a complete run is published. */
-const resultsFolder = (plan: Plan, command: Command): string =>
-  process.env.BENCH_RESULTS || join(repository, isWhole(plan) && isOfAll(command) ? 'docs' : 'dist/bench');
-
-function measured(command: Command, context: RunContext, target: string): Promise<Results> {
-  switch (command.of) {
-    case 'operators':
-      return measure(command.names, context);
-    case 'outside':
-      return measureOutside(context, target);
-    case 'bundles':
-      return measureBundles(command.before, command.after, context);
-  }
+/** Only a complete run of its parts is published. */
+function resultsFolder(plan: Plan, command: Command): string {
+  const isComplete =
+    command.of === 'parts' &&
+    operatorNames.every((name) => command.names.includes(name)) &&
+    command.parts.every((part) => isWhole(plan, parts[part].plan));
+  return process.env.BENCH_RESULTS || join(repository, isComplete ? 'docs' : 'dist/bench');
 }
 
-async function measure(names: readonly BuiltName[], context: RunContext): Promise<Results> {
-  const operators = await buildOperators(names, context.folder, context.signal);
-  const [ours] = operators;
-  if (ours === undefined) throw new RangeError('no operator');
-  const saved = new SavedResults(await nothingYet(names, context.plan));
-  const { taken } = saved;
-  const slowerRate = await slowerRateOf(operators, context);
-  if (slowerRate !== undefined) await saved.save({ slowerRate });
-  await loadRounds(operators, pacesOf(slowerRate), context, taken);
-  const unrecorded = operators.find(({ name }) => name === 'unrecorded');
-  if (unrecorded !== undefined) await sideBySideRounds([ours, unrecorded], context, taken);
-  await longBurstRounds(operators, context, taken);
-  await cacheRounds(operators, context, taken);
-  await eventCostRounds(operators, context, taken);
-  await lifecycleRounds([ours], context, taken);
-  await outsideRounds(ours, context, taken);
-  await failoverRounds(operators, context, taken);
-  await saved.save({ minutes: Math.round(performance.now() / 60_000) });
-  return saved.results;
+async function measured(
+  command: Exclude<Command, { of: 'help' }>,
+  context: RunContext,
+  target: string,
+): Promise<Results> {
+  const { plan, folder, signal } = context;
+  const nothing: Results = { parts: {}, plan, rounds: [], voidRounds: [] };
+  if (command.of === 'bundles') {
+    const { before, after } = command;
+    const operators = await buildBundles(before, after, folder);
+    const few = {
+      cachedObjects: [plan.judgedObjects],
+      cacheRounds: 0,
+      curveRounds: 0,
+      eventCostRounds: plan.rounds,
+      longRounds: 0,
+      someRounds: { ceiling: 0 },
+    };
+    const own: RunContext = { ...context, plan: { ...plan, ...few } };
+    return measure(['cache', 'burst', 'lifecycle'], operators, own, nothing, { before, echoperator: after });
+  }
+  const names = command.names.filter((name) => command.parts.some((part) => parts[part].operators.includes(name)));
+  const operators = await buildOperators(names, folder, signal);
+  const earlier = await readResults(join(target, besidePage)).catch(() => nothing);
+  return measure(command.parts, operators, context, earlier);
 }
 
 /**
- * Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until
- * they succeed.
+ * Replaces the parts of earlier results.
+ *
+ * @param named versions that only the command knows
  */
-async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
-  const operators = await buildBundles(before, after, context.folder);
-  const { plan } = context;
-  const own = await nothingYet(['echoperator'], plan);
-  const saved = new SavedResults({ ...own, versions: { ...own.versions, before, echoperator: after } });
-  const { judgedObjects, rounds } = plan;
-  const few: Plan = { ...plan, cachedObjects: [judgedObjects], eventCostRounds: rounds, someRounds: { ceiling: 0 } };
-  await eventCostRounds(operators, { ...context, plan: few }, saved.taken);
-  await loadRounds(operators, {}, { ...context, plan: few }, saved.taken);
-  await lifecycleRounds(operators, context, saved.taken);
-  return saved.results;
+async function measure(
+  names: readonly PartName[],
+  operators: readonly Operator[],
+  context: RunContext,
+  earlier: Results,
+  named: PartRun['versions'] = {},
+): Promise<Results> {
+  let results = earlier;
+  for (const part of names) {
+    const taking = operators.filter(({ name }) => parts[part].operators.includes(name));
+    const run: PartRun = {
+      date: new Date().toISOString(),
+      machine: machine(),
+      versions: { ...(await versions(taking.map(({ name }) => name))), ...named },
+      repeatedRounds: 0,
+    };
+    const startMs = performance.now();
+    const saved = new SavedPart(part, run, results, context.plan);
+    await roundsOf[part](taking, context, saved);
+    await saved.note({ minutes: Math.ceil((performance.now() - startMs) / 60_000) });
+    results = saved.results;
+  }
+  return results;
 }
 
-/** Replaces only the saved figures of the kinds with an external system. */
-async function measureOutside(context: RunContext, target: string): Promise<Results> {
-  const [ours] = await buildOperators(['echoperator'], context.folder, context.signal);
-  if (ours === undefined) throw new RangeError('no operator');
-  const own = await nothingYet(['echoperator'], context.plan);
-  const before = await readResults(join(target, besidePage)).catch(() => own);
-  const { outsideRounds: rounds, postgresWriters, pets } = context.plan;
-  const isOther = ({ scenario }: { readonly scenario: string }): boolean => !outsideScenarios.includes(scenario);
-  const saved = new SavedResults({
-    ...before,
-    plan: { ...before.plan, outsideRounds: rounds, postgresWriters, pets },
-    rounds: before.rounds.filter(isOther),
-    voidRounds: before.voidRounds.filter(isOther),
-    outside: { date: own.date, versions: own.versions },
-  });
-  await outsideRounds(ours, context, saved.taken);
-  return saved.results;
-}
+type Rounds = (operators: readonly Operator[], context: RunContext, saved: SavedPart) => Promise<void>;
 
-const nothingYet = async (names: readonly BuiltName[], plan: Plan): Promise<Results> => ({
-  date: new Date().toISOString(),
-  machine: machine(),
-  versions: await versions(names),
-  plan,
-  rounds: [],
-  voidRounds: [],
-  repeatedRounds: 0,
-});
+const roundsOf: Readonly<Record<PartName, Rounds>> = {
+  burst: async (operators, context, saved) => {
+    const slowerRate = await slowerRateOf(operators, context);
+    if (slowerRate !== undefined) await saved.note({ slowerRate });
+    await loadRounds(operators, pacesOf(slowerRate), context, saved);
+    const [ours, unrecorded] = ['echoperator', 'unrecorded'].map((of) => operators.find(({ name }) => name === of));
+    if (ours && unrecorded) await sideBySideRounds([ours, unrecorded], context, saved);
+    await longBurstRounds(operators, context, saved);
+  },
+  cache: async (operators, context, saved) => {
+    await cacheRounds(operators, context, saved);
+    await eventCostRounds(operators, context, saved);
+  },
+  lifecycle: lifecycleRounds,
+  failover: failoverRounds,
+  outside: outsideRounds,
+};
 
-/** Saves the results after each round, so that an interrupted run keeps its figures. */
-class SavedResults {
+/** Saves the results after each round of a part, so that an interrupted run keeps its figures. */
+class SavedPart implements RoundsTaken {
   results: Results;
-  readonly taken: RoundsTaken = {
-    counts: (round) => this.save({ rounds: [...this.results.rounds, round] }),
-    isVoid: (round) => this.save({ voidRounds: [...this.results.voidRounds, round] }),
-    isRepeated: async () => {
-      const { plan, repeatedRounds = 0 } = this.results;
-      if (repeatedRounds >= plan.repeats) return false;
-      await this.save({ repeatedRounds: repeatedRounds + 1 });
-      return true;
-    },
-  };
+  readonly #part: PartName;
+  readonly #repeats: number;
+  #run: PartRun;
 
-  constructor(results: Results) {
-    this.results = results;
+  constructor(part: PartName, run: PartRun, earlier: Results, plan: Plan) {
+    this.#part = part;
+    this.#run = run;
+    this.#repeats = plan.repeats;
+    this.results = renewed(earlier, part, run, plan);
   }
 
-  async save(more: Partial<Results>): Promise<void> {
+  counts(round: Round): Promise<void> {
+    return this.#save({ rounds: [...this.results.rounds, round] });
+  }
+
+  isVoid(round: VoidRound): Promise<void> {
+    return this.#save({ voidRounds: [...this.results.voidRounds, round] });
+  }
+
+  async isRepeated(): Promise<boolean> {
+    const { repeatedRounds = 0 } = this.#run;
+    if (repeatedRounds >= this.#repeats) return false;
+    await this.note({ repeatedRounds: repeatedRounds + 1 });
+    return true;
+  }
+
+  note(more: Partial<PartRun>): Promise<void> {
+    this.#run = { ...this.#run, ...more };
+    return this.#save({ parts: { ...this.results.parts, [this.#part]: this.#run } });
+  }
+
+  async #save(more: Partial<Results>): Promise<void> {
     this.results = { ...this.results, ...more };
     await writeResults(this.results, join(repository, 'dist/bench/unfinished'));
   }

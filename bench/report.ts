@@ -1,18 +1,17 @@
 /** The tables of the terminal and of the page. */
 import {
+  type Comparison,
+  comparisons,
   curve,
   figure,
   judgedRounds,
   measureNames,
   present,
   ratio,
-  type Verdict,
-  verdicts,
   withInterval,
 } from './comparison.ts';
 import { type Measure, measures } from './measurements.ts';
 import type { Contender, Results } from './results.ts';
-import { askedCoverage } from './statistics.ts';
 
 /** Returns all tables as Markdown with aligned columns. */
 export const report = (results: Results): string =>
@@ -20,7 +19,7 @@ export const report = (results: Results): string =>
     figureTable(results),
     ratioTable(results),
     ...curveMeasures.map((measure) => curveTable(results, measure)),
-    barTable(results),
+    headlineTable(comparisons(results)),
   ]
     .filter((lines) => lines !== '')
     .join('\n\n');
@@ -75,27 +74,26 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
     }),
   );
 
-/** Returns the project's targets and whether they are met. */
-export const barTable = (results: Results): string =>
+/** Returns the comparisons that the page shows first. */
+export const headlineTable = (found: readonly Comparison[]): string =>
   table(
-    ['target', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
-    verdicts(results).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
+    ['ratio', 'median [interval]', 'rounds', 'coverage', 'standing'],
+    found.map(({ title, estimate, standing }) => [
       title,
-      asked,
-      withInterval(estimate, digits),
+      withInterval(estimate, 2),
       String(estimate.count),
       `${(estimate.coverage * 100).toFixed(1)} %`,
-      resultOf(met),
-      // The end of an interval with a lower coverage says little about the true median.
-      estimate.coverage < askedCoverage ? '–' : resultOf(metAtWorseEnd),
+      standing,
     ]),
   );
 
-const resultOf = (met: boolean): string => (met ? 'met' : 'missed');
-
-/** Returns a list that explains the missed targets; empty if nothing is known. */
-export const limitList = (found: readonly Verdict[]): string =>
-  found.flatMap(({ title, met, limit }) => (met || limit === undefined ? [] : [`- ${title}: ${limit}`])).join('\n');
+/** Returns why ours is behind, as a list; empty if nothing is known. */
+export const reasonList = (found: readonly Comparison[]): string => {
+  const behind = found.filter(({ standing, why }) => standing === 'behind' && why !== undefined);
+  return [...Map.groupBy(behind, ({ why }) => why)]
+    .map(([why, of]) => `- ${of.map(({ title }) => title).join('; ')}: ${why}`)
+    .join('\n');
+};
 
 /** The measures that depend on the number of cached objects. */
 export const curveMeasures = ['eventCpu', 'cachedAnonymous', 'start'] as const satisfies readonly Measure[];

@@ -1,8 +1,9 @@
-/** The results of a run, as saved in bench.json. The page is rendered from them. */
+/** The results, as saved in bench.json. The page is rendered from them. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Figures, Scenario } from './measurements.ts';
 import type { OperatorName } from './operators.ts';
+import { type PartName, parts } from './parts.ts';
 import type { Plan } from './plan.ts';
 
 /** An operator, or the bench's own writers, which show the API server's limit. */
@@ -40,31 +41,43 @@ export interface VoidRound {
   readonly reason: string;
 }
 
-export interface Results {
-  /** The start of the run, in ISO 8601. */
+/** When and with what a part was measured. */
+export interface PartRun {
+  /** Its start, in ISO 8601. */
   readonly date: string;
+  /** How long it took. Absent if it was interrupted, or not recorded. */
+  readonly minutes?: number;
   /** Describes the machine in one line. */
   readonly machine: string;
   /** The versions of everything that took part. */
   readonly versions: Readonly<Record<string, string>>;
-  readonly plan: Plan;
-  /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part. */
+  /** How many disturbed rounds were run again instead of being counted. Absent if it was not recorded. */
+  readonly repeatedRounds?: number;
+  /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part in bursts. */
   readonly slowerRate?: number;
-  /**
-   * How many later commits changed src/ or packages/ when the page was made. Absent if git does not know the measured
-   * commit.
-   */
+}
+
+export interface Results {
+  /** The parts that were measured. */
+  readonly parts: Readonly<Partial<Record<PartName, PartRun>>>;
+  readonly plan: Plan;
+  /** How many later commits changed src/ or packages/ when the page was made. Absent if git does not know a measured commit. */
   readonly age?: number;
-  /** How long the run took. Absent if it was interrupted. */
-  readonly minutes?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
-  /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */
-  readonly repeatedRounds?: number;
-  /**
-   * The date and the versions of the run that measured the kinds with an external system, if that was a separate run.
-   */
-  readonly outside?: Pick<Results, 'date' | 'versions'>;
+}
+
+/** Returns the results with the run of a part that begins now: without its earlier rounds, and with the new plan's values for it. */
+export function renewed(results: Results, part: PartName, run: PartRun, plan: Plan): Results {
+  const { scenarios, plan: keys } = parts[part];
+  const isOther = ({ scenario }: Pick<VoidRound, 'scenario'>): boolean => !scenarios.includes(scenario);
+  return {
+    ...results,
+    parts: { ...results.parts, [part]: run },
+    plan: { ...results.plan, ...Object.fromEntries(keys.map((key) => [key, plan[key]])) },
+    rounds: results.rounds.filter(isOther),
+    voidRounds: results.voidRounds.filter(isOther),
+  };
 }
 
 const fileIn = (folder: string): string => join(folder, 'bench.json');

@@ -55,11 +55,7 @@ type Turns = readonly (readonly [Contender, () => Promise<Turn>])[];
 export const takesPart = (name: Contender, round: number, { someRounds }: Pick<Plan, 'someRounds'>): boolean =>
   round < (someRounds[name] ?? Number.POSITIVE_INFINITY);
 
-/** Returns the operators that take part in all scenarios. */
-const unlimited = (operators: readonly Operator[], { someRounds }: Plan): readonly Operator[] =>
-  operators.filter(({ name }) => someRounds[name] === undefined);
-
-/** This peer cannot keep up with any of the paces. */
+/** It cannot keep up with any of the paces. */
 const burstsOnly = ['client-node'];
 
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
@@ -128,11 +124,10 @@ export async function longBurstRounds(
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { longRounds } = context.plan;
-  const turns: Turns = unlimited(operators, context.plan).map((operator) => [
-    operator.name,
-    () => longBurstTurn(operator, context),
-  ]);
+  const { longRounds, someRounds } = context.plan;
+  const turns: Turns = operators
+    .filter(({ name }) => someRounds[name] === undefined)
+    .map((operator) => [operator.name, () => longBurstTurn(operator, context)]);
   for (let round = 0; round < longRounds; round++) {
     const name = `long burst ${round + 1} of ${longRounds}`;
     await takeRound({ scenario: 'long burst' }, name, inOrder(turns, round), taken);
@@ -149,9 +144,10 @@ export async function cacheRounds(
   taken: RoundsTaken,
 ): Promise<void> {
   const { cachedObjects, judgedObjects, cacheRounds: judgedRounds, curveRounds } = context.plan;
+  if (judgedRounds + curveRounds === 0) return;
   const server = await PopulatedServer.start(context);
   try {
-    const turns: Turns = unlimited(operators, context.plan).map((operator) => [
+    const turns: Turns = operators.map((operator) => [
       operator.name,
       () => cacheTurn(operator, server.server, context),
     ]);
@@ -190,7 +186,7 @@ export async function eventCostRounds(
   const { cachedObjects, eventCostRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
     for (const objects of inOrder(cachedObjects, round)) {
-      const turns: Turns = unlimited(operators, context.plan).map((operator) => [
+      const turns: Turns = operators.map((operator) => [
         operator.name,
         () => eventCostTurn(operator, objects, context),
       ]);
@@ -247,16 +243,17 @@ export async function failoverRounds(
   }
 }
 
-/**
- * Rounds of our operator with the kinds that have an external system. Each round also measures only their writes to the
- * API server.
- */
-export async function outsideRounds(ours: Operator, context: RunContext, taken: RoundsTaken): Promise<void> {
+/** Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API server. */
+export async function outsideRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
   const { outsideRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
     for (const subject of inOrder(subjects, round)) {
-      const turns: [Contender, () => Promise<Turn>][] = [
-        [ours.name, () => outsideTurn(subject, ours, context)],
+      const turns: Turns = [
+        ...operators.map((operator) => [operator.name, () => outsideTurn(subject, operator, context)] as const),
         ['ceiling', () => bareTurn(subject, context)],
       ];
       const { scenario } = subject;

@@ -24,7 +24,7 @@ export interface Estimate {
 }
 
 /** Six to eight values reach it only from the least to the greatest. Fewer do not reach it. */
-export const askedCoverage = 0.95;
+const askedCoverage = 0.95;
 
 /**
  * Returns the median and the narrowest interval of order statistics that holds the true median with a probability of at

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { ageOf, UnknownAgeError } from '../age.ts';
+import { run } from './results.ts';
 
 let folder: string;
 const commits: string[] = [];
@@ -30,17 +31,19 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 test('the age is the number of later commits that change src/', async () => {
-  const ages = await Promise.all(commits.map((echoperator) => ageOf({ versions: { echoperator } }, folder)));
+  const ages = await Promise.all(
+    commits.map((echoperator) => ageOf({ parts: { burst: run({ echoperator }) } }, folder)),
+  );
   expect(ages).toEqual([2, 2, 1, 0, 0]);
 });
 
-test('the older of two runs decides', async () => {
+test('the oldest part decides', async () => {
   const [oldest = '', , , , newest = ''] = commits;
-  const outside = { date: '', versions: { echoperator: oldest } };
-  expect(await ageOf({ versions: { echoperator: newest }, outside }, folder)).toBe(2);
+  const parts = { burst: run({ echoperator: newest }), outside: run({ echoperator: oldest }) };
+  expect(await ageOf({ parts }, folder)).toBe(2);
 });
 
 test.each(['unknown', 'changed'])('the age of code that is in no commit is not known: %s', async (what) => {
   const echoperator = what === 'changed' ? `${commits.at(-1)}+` : 'unknown';
-  await expect(ageOf({ versions: { echoperator } }, folder)).rejects.toThrow(UnknownAgeError);
+  await expect(ageOf({ parts: { burst: run({ echoperator }) } }, folder)).rejects.toThrow(UnknownAgeError);
 });

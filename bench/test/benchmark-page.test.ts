@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { benchmarkPage, besidePage } from '../benchmark-page.ts';
-import { type Bar, verdicts } from '../comparison.ts';
+import type { Comparison, Standing } from '../comparison.ts';
 import { readPlan } from '../plan.ts';
-import { limitList } from '../report.ts';
+import { reasonList } from '../report.ts';
 import type { Round } from '../results.ts';
 import { readResults } from '../results.ts';
+import { medianWithInterval } from '../statistics.ts';
 import { openElements } from './markup.ts';
-import { loadRound, resultsOf, turn } from './results.ts';
+import { loadRound, resultsOf, run, turn } from './results.ts';
 
 const figures = { echosPerSecond: 200, burstP50: 100, idleAnonymous: 25 };
 const round = loadRound({
@@ -40,33 +41,38 @@ test('the page shows exactly the plots that it returns', () => {
   for (const plot of plots.values()) expect(openElements(plot)).toEqual([]);
 });
 
-test('the page shows the bound, the measured value and the result of each bar', () => {
-  const rows = tableAfter(pageOf([round]).markdown, '| target').map((row) => Object.values(row));
-  expect(rows).toEqual([
-    ['burst: Echos/s ÷ controller-runtime', '≥ 1.1', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', '–'],
-    ['anonymous memory idle, MB', '≤ 20', '25.0 [25.0, 25.0]', '1', '0.0 %', 'missed', '–'],
+test('the page shows where ours is ahead and behind, and why it is behind', () => {
+  const rounds = [1, 2, 3].map((ratio) =>
+    loadRound({
+      echoperator: { echosPerSecond: 100 * ratio, cpuPerEcho: 3 },
+      'controller-runtime': { echosPerSecond: 100, cpuPerEcho: 2 },
+    }),
+  );
+  const { markdown } = pageOf(rounds);
+  expect(tableAfter(markdown, '| ratio').map((row) => Object.values(row))).toEqual([
+    ['burst: Echos/s ÷ controller-runtime', '2.00 [1.00, 3.00]', '3', '75.0 %', 'undecided'],
+    ["burst: operator's CPU an Echo, ms ÷ controller-runtime", '1.50 [1.50, 1.50]', '3', '75.0 %', 'behind'],
   ]);
+  expect(markdown).toContain("- burst: operator's CPU an Echo, ms ÷ controller-runtime: By a profile");
 });
 
-test('the page judges the worse end of an interval with enough rounds', () => {
-  const rows = tableAfter(pageOf(Array(6).fill(round)).markdown, '| target').map((row) => Object.values(row).slice(-4));
-  expect(rows).toEqual([
-    ['6', '96.9 %', 'met', 'met'],
-    ['6', '96.9 %', 'missed', 'missed'],
-  ]);
-});
-
-test('a missed bar has its limit in a list, a met one has not', () => {
-  const limit = 'V8 takes 25 MB before the first object';
-  const bar: Bar = { measure: 'idleAnonymous', bound: { atMost: 20 }, limit };
-  const listed = (bars: readonly Bar[]) => limitList(verdicts(resultsOf([round]), bars));
-  expect(listed([bar])).toBe(`- anonymous memory idle, MB: ${limit}`);
-  expect(
-    listed([
-      { ...bar, bound: { atMost: 30 } },
-      { measure: 'burstP50', bound: { atMost: 1 } },
-    ]),
-  ).toBe('');
+test('comparisons with the same reason share it, and only those that are behind have one', () => {
+  const comparison = (title: string, standing: Standing, why?: string): Comparison => ({
+    measure: 'start',
+    peer: 'kube-rs',
+    title,
+    standing,
+    estimate: medianWithInterval([1]),
+    ...(why !== undefined && { why }),
+  });
+  const found = [
+    comparison('a', 'behind', 'Because.'),
+    comparison('b', 'ahead', 'Because.'),
+    comparison('c', 'behind'),
+    comparison('d', 'behind', 'Because.'),
+  ];
+  expect(reasonList(found)).toBe('- a; d: Because.');
+  expect(reasonList(found.slice(1, 3))).toBe('');
 });
 
 test("the page shows the API server's limit and how near each operator comes", () => {
@@ -91,27 +97,7 @@ test('the page compares the ends of leaders and describes them', () => {
     ['cold standby: SIGTERM to first write, ms', '100 [100, 100]', '2000 [2000, 2000]', '0.05 [0.05, 0.05]'],
     ['cold standby: SIGKILL to first write, ms', '1700 [1700, 1700]', '17000 [17000, 17000]', '0.10 [0.10, 0.10]'],
   ]);
-  const rows = tableAfter(markdown, '| target').map((row) => Object.values(row));
-  expect(rows).toEqual([
-    [
-      'cold standby: SIGTERM to first write, ms ÷ controller-runtime',
-      '≤ 0.25',
-      '0.05 [0.05, 0.05]',
-      '1',
-      '0.0 %',
-      'met',
-      '–',
-    ],
-    [
-      'cold standby: SIGKILL to first write, ms ÷ controller-runtime',
-      '≤ 0.3',
-      '0.10 [0.10, 0.10]',
-      '1',
-      '0.0 %',
-      'met',
-      '–',
-    ],
-  ]);
+  expect(tableAfter(markdown, '| ratio').map(({ standing }) => standing)).toEqual(['ahead', 'ahead']);
 });
 
 describe('kinds outside the cluster', () => {
@@ -144,24 +130,27 @@ describe('kinds outside the cluster', () => {
       ['PostgresWriters: that ÷ one COPY', '6.00 [6.00, 6.00]', '', ''],
       ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
     ]);
-    expect(tableAfter(markdown, '| target').map((row) => Object.values(row))).toEqual([
-      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', '–'],
-    ]);
-    expect(section).not.toContain('in a run of its own');
-  });
-
-  test('that were measured in another run have its date', () => {
-    const outside = { date: '2027-02-03T00:00:00.000Z', versions: { echoperator: 'abc123' } };
-    expect(pageOf([rows], { outside }).markdown).toContain('Measured on 2027-02-03 in a run of its own, of abc123.');
   });
 });
 
-test('the page names the measured commit and its age', () => {
-  const versions = { echoperator: 'abc123' };
-  expect(pageOf([round], { versions, age: 3 }).markdown).toContain(
-    'commit is abc123. When this page was made, 3 later commits had changed src/ or packages/;',
-  );
-  expect(pageOf([round], { versions }).markdown).toContain('its age was unknown;');
+test('the page has the date, the commit and the minutes of each part, and its age', () => {
+  const parts = {
+    burst: run({ echoperator: 'abc123' }, { minutes: 14 }),
+    outside: run({ echoperator: 'def456', node: '27.0.0' }, { date: '2027-02-03T00:00:00.000Z' }),
+  };
+  const { markdown } = pageOf([round], { parts, age: 3 });
+  expect(tableAfter(markdown, '| part').map((row) => Object.values(row).slice(0, 4))).toEqual([
+    ['burst', '2026-03-04', 'abc123', '14'],
+    ['outside', '2027-02-03', 'def456', '–'],
+  ]);
+  expect(markdown).toContain('3 later commits had changed src/ or packages/ since the oldest part;');
+  expect(tableAfter(markdown, '| what').map((row) => Object.values(row))).toEqual([
+    ['machine', '2 × Some <Processor> & more'],
+    ['kubernetes', '1.2.3'],
+    ['node', '26.0.0 (burst); 27.0.0 (outside)'],
+    ['echoperator', 'abc123 (burst); def456 (outside)'],
+  ]);
+  expect(pageOf([round]).markdown).toContain('its age was unknown;');
 });
 
 describe('the page warns', () => {
@@ -171,15 +160,10 @@ describe('the page warns', () => {
     expect(warningOf([round])).toBeUndefined();
   });
 
-  test('of a short run', () => {
-    expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
-  });
-
-  test('of a short separate run of the kinds outside the cluster', () => {
-    const plan = { ...readPlan({}), postgresWriters: 1 };
-    const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
-    expect(warningOf([round, rows], { plan })).toContain('had a short run');
-    expect(warningOf([round], { plan })).toBeUndefined();
+  test('of parts with a short run', () => {
+    const parts = { burst: run(), outside: run() };
+    expect(warningOf([round], { parts, plan: { ...readPlan({}), pets: 1 } })).toContain('say little: outside.');
+    expect(warningOf([round], { parts, plan: readPlan({ QUICK: '1' }) })).toContain('say little: burst, outside.');
   });
 
   test('of disturbed turns, and names them', () => {

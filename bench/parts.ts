@@ -1,0 +1,68 @@
+import type { Scenario } from './measurements.ts';
+import type { OperatorName } from './operators.ts';
+import type { Plan } from './plan.ts';
+
+/** The parts of the benchmark. Each can be measured alone. */
+export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'outside'] as const;
+
+export type PartName = (typeof partNames)[number];
+
+interface Part {
+  /** What it measures. */
+  readonly title: string;
+  /** About how long the usual plan takes on two cores, once the peers are built. */
+  readonly minutes: number;
+  readonly scenarios: readonly (Scenario | 'restart')[];
+  readonly operators: readonly OperatorName[];
+  /** The values of the plan that it uses. */
+  readonly plan: readonly (keyof Plan)[];
+}
+
+export const parts: Readonly<Record<PartName, Part>> = {
+  burst: {
+    title: 'bursts, even paces, the flight recorder, the long burst',
+    minutes: 15,
+    scenarios: ['load', 'side by side', 'long burst'],
+    operators: [
+      'echoperator',
+      'controller-runtime',
+      'controller-runtime-ryw',
+      'kube-rs',
+      'client-node',
+      'unrecorded',
+      'before',
+    ],
+    plan: ['rounds', 'someRounds', 'burst', 'besideRounds', 'besideBurst', 'paceSeconds', 'longRounds', 'longBurst'],
+  },
+  cache: {
+    title: 'memory and start with many objects, the cost of an event',
+    minutes: 9,
+    scenarios: ['cache', 'restart', 'event cost'],
+    operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
+    plan: ['cachedObjects', 'judgedObjects', 'cacheRounds', 'curveRounds', 'eventCostRounds', 'settleMs'],
+  },
+  lifecycle: {
+    title: 'Echos until their Job has succeeded',
+    minutes: 2,
+    scenarios: ['to Succeeded'],
+    operators: ['echoperator', 'before'],
+    plan: ['lifecycleRounds', 'lifecycleBurst'],
+  },
+  failover: {
+    title: 'leaders that are stopped, killed or lose their node; idle groups',
+    minutes: 12,
+    scenarios: ['handover', 'crash', 'lost node', 'idle group'],
+    operators: ['echoperator', 'controller-runtime'],
+    plan: ['handoverRounds', 'handovers', 'crashRounds', 'nodeRounds', 'echosPerSecond', 'idleRounds', 'idleSeconds'],
+  },
+  outside: {
+    title: 'the kinds that live outside of the cluster',
+    minutes: 4,
+    scenarios: ['rows', 'pets'],
+    operators: ['echoperator'],
+    plan: ['outsideRounds', 'postgresWriters', 'pets'],
+  },
+};
+
+export const minutesOf = (names: readonly PartName[]): number =>
+  names.reduce((sum, name) => sum + parts[name].minutes, 0);
