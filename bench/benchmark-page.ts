@@ -215,7 +215,7 @@ processes, counted for ${plan.idleSeconds} s.`,
     peer: 'controller-runtime',
   },
   {
-    heading: 'Kinds that live outside of the cluster',
+    heading: 'Kinds with an external system',
     about: ({ plan }) =>
       `${plan.postgresWriters} PostgresWriters, each a row of a PostgreSQL, and ${plan.pets} Pets, each a pet of the pet store, which writes it to the
 disk before it answers. All are there when our operator starts, in ${count(plan.outsideRounds, 'round')}. What counts is the time from the first write that

@@ -56,7 +56,7 @@ export const parts: Readonly<Record<PartName, Part>> = {
     plan: ['handoverRounds', 'handovers', 'crashRounds', 'nodeRounds', 'echosPerSecond', 'idleRounds', 'idleSeconds'],
   },
   outside: {
-    title: 'the kinds that live outside of the cluster',
+    title: 'the kinds with an external system',
     minutes: 4,
     scenarios: ['rows', 'pets'],
     operators: ['echoperator'],

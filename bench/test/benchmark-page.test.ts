@@ -51,9 +51,9 @@ test('the page shows where ours is ahead and behind, and why it is behind', () =
   const { markdown } = pageOf(rounds);
   expect(tableAfter(markdown, '| ratio').map((row) => Object.values(row))).toEqual([
     ['burst: Echos/s ÷ controller-runtime', '2.00 [1.00, 3.00]', '3', '75.0 %', 'undecided'],
-    ["burst: operator's CPU an Echo, ms ÷ controller-runtime", '1.50 [1.50, 1.50]', '3', '75.0 %', 'behind'],
+    ["burst: operator's CPU per Echo, ms ÷ controller-runtime", '1.50 [1.50, 1.50]', '3', '75.0 %', 'behind'],
   ]);
-  expect(markdown).toContain("- burst: operator's CPU an Echo, ms ÷ controller-runtime: By a profile");
+  expect(markdown).toContain("- burst: operator's CPU per Echo, ms ÷ controller-runtime: By a profile");
 });
 
 test('comparisons with the same reason share it, and only those that are behind have one', () => {
