@@ -8,6 +8,9 @@
  * Exits with 0 if no schedule failed.
  */
 import { randomInt } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ExplorationError, explore } from '@echoperator/testing/simulation';
 import { simulatedScenarios } from './integration/environment/simulated-scenarios.ts';
 
@@ -23,6 +26,17 @@ const endsAtMs = performance.now() + Number(MINUTES) * 60_000;
 console.log(`seed ${seed}, ${chosen.length} scenarios`);
 const counts = new Map(chosen.map(([name]) => [name, 0]));
 const failed = new Set<string>();
+
+const tellShortening = ({ message, story }: ExplorationError): void =>
+  console.log(`a schedule of ${story.length} steps failed, and is being shortened: ${message.split('\n', 1)[0]}`);
+
+/** The message has only the last steps. */
+async function report(name: string, message: string, { story }: ExplorationError): Promise<void> {
+  const file = join(tmpdir(), `explore-${name}.log`);
+  await writeFile(file, `${message}\n\n${story.join('\n')}\n`);
+  console.error(`${message}\nThey are also in ${file}\n`);
+}
+
 for (const [name, scenario] of EXPLORE_SEED === undefined ? chosen : []) {
   try {
     const { runs: tried } = await explore({ ...scenario, maxDeviations: 1 });
@@ -30,19 +44,20 @@ for (const [name, scenario] of EXPLORE_SEED === undefined ? chosen : []) {
   } catch (error) {
     if (!(error instanceof ExplorationError)) throw error;
     failed.add(name);
-    console.error(`one deviation: ${error.message}\n`);
+    await report(name, `one deviation: ${error.message}`, error);
   }
 }
 for (let batch = 0; batch === 0 || performance.now() < endsAtMs; batch += 1) {
   for (const [name, scenario] of chosen.filter(([each]) => !failed.has(each))) {
     const batchSeed = (seed + batch) % 2 ** 31;
     try {
-      const report = await explore({ ...scenario, runs, seed: batchSeed });
-      counts.set(name, (counts.get(name) ?? 0) + report.runs);
+      const { runs: tried } = await explore({ ...scenario, runs, seed: batchSeed, onFailure: tellShortening });
+      counts.set(name, (counts.get(name) ?? 0) + tried);
     } catch (error) {
       if (!(error instanceof ExplorationError)) throw error;
       failed.add(name);
-      console.error(`make explore SCENARIO=${name} EXPLORE_SEED=${batchSeed} MINUTES=0\n${error.message}\n`);
+      const command = `make explore SCENARIO=${name} EXPLORE_SEED=${batchSeed} MINUTES=0`;
+      await report(name, `${command}\n${error.message}`, error);
     }
     // The last batch may end early.
     if (batch > 0 && performance.now() >= endsAtMs) break;

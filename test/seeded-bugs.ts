@@ -25,10 +25,10 @@ const { BUG = '', WAY = '' } = process.env;
 /** The part of the bugs that the kits must find. */
 const requiredRate = 0.95;
 
-/** How long the plans of a bug, and the plans of all bugs, may take. */
-const [bugTimeoutMs, allTimeoutMs] = [240_000, 1_200_000];
+/** How long the plans of a bug, its schedules in a simulation, and the plans of all bugs, may take. */
+const [bugTimeoutMs, exploreTimeoutMs, allTimeoutMs] = [240_000, 600_000, 1_200_000];
 
-/** How many schedules a simulation tries of each scenario: most bugs show themselves in the first, one after 1,500. */
+/** How many schedules a simulation tries of each scenario: most bugs show themselves in the first, the rarest after some hundred. */
 const schedules = 2000;
 
 interface Tried {
@@ -116,7 +116,7 @@ async function exploreCopy(
   await using copy = await SourceCopy.make(join(folder, number), bug);
   const program = join(copy.folder, 'test/seeded-bugs/run-explore.ts');
   const { stdout } = await execa(process.execPath, [program, JSON.stringify({ ...request, seed: 1 })], {
-    timeout: bug === undefined ? allTimeoutMs : bugTimeoutMs,
+    timeout: bug === undefined ? allTimeoutMs : exploreTimeoutMs,
   });
   return JSON.parse(stdout.split('\n').at(-1) ?? '');
 }

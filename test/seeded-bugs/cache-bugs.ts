@@ -55,6 +55,7 @@ export const cacheBugs: readonly SeededBug[] = [
     'a list that is older brings an object back',
     'if (entry.sinceMs < startedAtMs || (!entry',
     'if (true || (!entry',
+    ['deleted-during-list'],
   ),
   ofRestore(
     'a response from before a restore is shown',
@@ -103,6 +104,7 @@ export const cacheBugs: readonly SeededBug[] = [
         'controller/reconcile-requests.ts',
         'traced?.answered(error);\n      tracked?.end();',
         'traced?.answered(error);',
+        ['replaced-during-apply'],
       ],
       [
         'an own deletion is not shown',
@@ -129,11 +131,11 @@ export const cacheBugs: readonly SeededBug[] = [
         'return writer?.key === key;',
       ],
     ] as const
-  ).map(([name, file, find, replace]) => ({
+  ).map(([name, file, find, replace, explore = ['selected', 'two-controllers']]) => ({
     name: `Cache: ${name}`,
     file: `packages/runtime/src/${file}`,
     find,
     replace,
-    plans: { properties: ['own-writes-model'], explore: ['selected', 'two-controllers'] },
+    plans: { properties: ['own-writes-model'], explore },
   })),
 ];

@@ -27,16 +27,21 @@ export interface ExploreResult {
   readonly cpuSeconds: number;
 }
 
+/** The scenarios take turns with so many schedules: the first ones may not show a bug at all. */
+const schedulesPerTurn = 100;
+
 async function run({ scenarios, runs, seed }: ExploreRequest): Promise<Omit<ExploreResult, 'cpuSeconds'>> {
   let schedules = 0;
-  for (const name of scenarios) {
-    const scenario = simulatedScenario(name);
-    try {
-      const report = await explore({ ...scenario, runs, seed, shortens: false });
-      schedules += report.runs;
-    } catch (error) {
-      if (!(error instanceof Error)) throw error;
-      return { schedules, failure: `${name}: ${error.message}`, isDisturbed: error instanceof ExplorationError };
+  for (let begun = 0; begun < runs; begun += schedulesPerTurn) {
+    for (const name of scenarios) {
+      const turn = { runs: Math.min(schedulesPerTurn, runs - begun), seed: seed + begun, shortens: false };
+      try {
+        const report = await explore({ ...simulatedScenario(name), ...turn });
+        schedules += report.runs;
+      } catch (error) {
+        if (!(error instanceof Error)) throw error;
+        return { schedules, failure: `${name}: ${error.message}`, isDisturbed: error instanceof ExplorationError };
+      }
     }
   }
   return { schedules, failure: undefined, isDisturbed: false };

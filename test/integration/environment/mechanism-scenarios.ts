@@ -196,6 +196,43 @@ const twoControllers: Scenario = {
   },
 };
 
+/** The controller deletes a child that has just changed: if the server forgets that change, it may list the child meanwhile. */
+const deletedDuringList: Scenario = {
+  name: 'deleted-during-list',
+  kinds: [Widget, ConfigMap],
+  addControllers: addTwoControllers,
+  mayDiffer: (path) => path.endsWith('.status.stamp'),
+  steps: {
+    create: create(1),
+    'changed-and-deleted': async (world) => {
+      await resize(2)(world);
+      await soon(4);
+      await resize(3)(world);
+    },
+    delete: remove,
+  },
+};
+
+/** An apply fails, because somebody replaces the child meanwhile. Later somebody changes the child to what that apply has sent. */
+const replacedDuringApply: Scenario = {
+  name: 'replaced-during-apply',
+  kinds: [Widget, ConfigMap],
+  addControllers: addTwoControllers,
+  mayDiffer: (path) => path.endsWith('.status.stamp'),
+  restores: { edited: 'resized' },
+  steps: {
+    create: create(1),
+    'resized-and-replaced': async (world) => {
+      await resize(5)(world);
+      await soon(1);
+      await replacePart(world);
+    },
+    resized: resize(7),
+    edited: (world) => patchPart(world, { data: { size: '5' } }),
+    delete: remove,
+  },
+};
+
 /** The child leaves and enters the selection of its cache, by its controller and by others. */
 const selected: Scenario = {
   name: 'selected',
@@ -394,4 +431,12 @@ const pruned: Scenario = {
   },
 };
 
-export const mechanismScenarios: readonly Scenario[] = [twoControllers, selected, unreadableSelector, ledger, pruned];
+export const mechanismScenarios: readonly Scenario[] = [
+  twoControllers,
+  deletedDuringList,
+  replacedDuringApply,
+  selected,
+  unreadableSelector,
+  ledger,
+  pruned,
+];

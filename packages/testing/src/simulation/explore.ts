@@ -8,7 +8,7 @@ import { problemOfStates, withoutGenerations } from '../perturb/plans.ts';
 import type { Scenario, ScenarioWorld } from '../perturb/scenario.ts';
 import type { MissedChange } from './process-oracle.ts';
 import type { SimulationStep } from './simulated-network.ts';
-import { type ClusterOptions, DirectedSimulation, inVirtualTime, type Simulation } from './simulation.ts';
+import { type ClusterOptions, DirectedSimulation, inVirtualTime, type Simulation, StoryError } from './simulation.ts';
 
 /** Options of {@link explore}. */
 export interface ExploreOptions extends ClusterOptions {
@@ -37,6 +37,8 @@ export interface ExploreOptions extends ClusterOptions {
    * Default true.
    */
   readonly shortens?: boolean;
+  /** Is called for the first random schedule that fails, before it is shortened, because that may take minutes. */
+  readonly onFailure?: (failure: ExplorationError) => void;
   /**
    * Instead of random schedules, tries every schedule that differs from the undisturbed run in at most this many
    * choices. A choice in a state that was seen before is not tried again. A state consists of the objects, and the
@@ -48,7 +50,13 @@ export interface ExploreOptions extends ClusterOptions {
   readonly schedule?: readonly number[];
 }
 
-/** A schedule after which an operator behaves differently from the undisturbed run. */
+/** How many deviations a message names. */
+const maxDeviationLines = 20;
+
+/**
+ * A schedule after which an operator behaves differently from the undisturbed run. The message has the last steps, and the
+ * choices that deviate from the undisturbed schedule.
+ */
 export class ExplorationError extends Error {
   override readonly name = 'ExplorationError';
   /** Reproduces the failure: {@link ExploreOptions.schedule}. */
@@ -56,8 +64,26 @@ export class ExplorationError extends Error {
   /** The steps of the run, one per line. */
   readonly story: readonly string[];
 
-  constructor(message: string, schedule: readonly number[], story: readonly string[], cause: unknown) {
-    super(`${message}\nschedule: [${schedule.join(', ')}]\n${story.map((line) => `  ${line}`).join('\n')}`, { cause });
+  constructor(
+    message: string,
+    run: {
+      readonly schedule: readonly number[];
+      readonly story: readonly string[];
+      readonly deviations: readonly string[];
+    },
+    cause: unknown,
+  ) {
+    const { schedule, story, deviations } = run;
+    const omitted = deviations.length - maxDeviationLines;
+    const lines = [
+      message,
+      `schedule: [${schedule.join(', ')}]`,
+      'Deviations from the undisturbed schedule:',
+      ...(omitted > 0 ? [`  (${omitted} earlier ones)`] : []),
+      ...deviations.slice(-maxDeviationLines).map((line) => `  ${line}`),
+      `All ${story.length} steps: \`story\` of this error.`,
+    ];
+    super(lines.join('\n'), { cause });
     this.schedule = schedule;
     this.story = story;
   }
@@ -115,7 +141,8 @@ const namespace = 'default';
  *
  * - after each step, the objects become equal to those of the undisturbed run, apart from uids, versions, times and
  *   generations;
- * - the scenario's `always` holds after each change;
+ * - the scenario's `always` holds after each change. After the server has processed a late write of a crashed process,
+ *   `always` need not hold before the objects are right;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and an operator at rest sends nothing;
  * - at rest, the caches of each process equal the server, and each change by another client has been reconciled: see
@@ -144,8 +171,15 @@ export async function explore(options: ExploreOptions): Promise<ExploreReport> {
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 997 }) },
   );
   let steps = 0;
+  let hasFailed = false;
   const property = fc.asyncProperty(fc.array(choice, { maxLength: 200, size: 'max' }), async (schedule) => {
-    steps += (await runSchedule(options, schedule, learned)).story.length;
+    try {
+      steps += (await runSchedule(options, schedule, learned)).story.length;
+    } catch (error) {
+      if (!hasFailed && error instanceof ExplorationError) options.onFailure?.(error);
+      hasFailed = true;
+      throw error;
+    }
   });
   const { seed = 1, runs = 100 } = options;
   const { failed, counterexample, errorInstance, numRuns } = await fc.check(property, {
@@ -215,8 +249,7 @@ async function runSchedule(
   try {
     await exploration.run();
   } catch (error) {
-    const message = `${options.scenario.name}: ${error instanceof Error ? error.message : String(error)}`;
-    throw new ExplorationError(message, schedule, exploration.story, error);
+    throw new ExplorationError(`${options.scenario.name}: ${exploration.explain(error)}`, exploration, error);
   }
   return exploration;
 }
@@ -232,8 +265,10 @@ interface Choice {
 class Exploration {
   /** The objects after each step. */
   readonly states = new Map<string, Facts>();
+  /** Of the steps of the story, those that another choice than the undisturbed one has led to. */
+  readonly deviations: string[] = [];
+  readonly schedule: readonly number[];
   readonly #options: ExploreOptions;
-  readonly #schedule: readonly number[];
   readonly #learned: ReadonlyMap<string, Facts> | undefined;
   #simulation: DirectedSimulation | undefined;
   readonly #recordsChoices: boolean;
@@ -249,6 +284,9 @@ class Exploration {
   /** The first violation of what must hold at any time. */
   #violation: Error | undefined;
   #checkedRevision = 0;
+  readonly #always: ReturnType<NonNullable<Scenario['always']>> | undefined;
+  /** How many late writes of crashed processes the operator has corrected, if they had to be. */
+  #correctedWrites = 0;
   readonly #transitionTimes = new TransitionTimes();
 
   /** @param learned the states of the undisturbed run; undefined: this is the undisturbed run. */
@@ -260,12 +298,19 @@ class Exploration {
   ) {
     this.#recordsChoices = recordsChoices;
     this.#options = options;
-    this.#schedule = schedule;
+    this.schedule = schedule;
     this.#learned = learned;
+    this.#always = options.scenario.always?.();
   }
 
   get story(): readonly string[] {
     return this.#simulation?.story ?? [];
+  }
+
+  /** The message of an error, with the last steps. */
+  explain(error: unknown): string {
+    const message = error instanceof Error ? error.message : String(error);
+    return error instanceof StoryError ? message : (this.#simulation?.error(message).message ?? message);
   }
 
   run(): Promise<void> {
@@ -273,11 +318,10 @@ class Exploration {
       const { scenario, customKinds = [], otherControllers, replicas = 1 } = this.#options;
       const kinds = [...new Set([...scenario.kinds.filter(isCustomKind), ...customKinds])];
       const add = (operator: Operator) => scenario.addControllers(operator, namespace, noOutside);
-      const always = scenario.always?.();
       const others = (each: Simulation) => [...(otherControllers?.(each) ?? []), ...this.#restarts(simulation)];
       const simulation = new DirectedSimulation({ ...this.#options, kinds, otherControllers: others }, add, time, {
         choose: (alternatives) => {
-          this.#check(simulation, always);
+          this.#check(simulation);
           return this.#choose(alternatives, simulation);
         },
         disturbances: () => this.#disturbancesOf(simulation),
@@ -343,6 +387,8 @@ class Exploration {
       const expected = this.#learned?.get(name);
       const difference = expected && differenceOf(withoutGenerations(expected), withoutGenerations(state));
       if (difference === undefined) {
+        this.#correctedWrites = simulation.lateWrites;
+        this.#checkAlways(simulation);
         this.states.set(name, state);
         return;
       }
@@ -378,7 +424,7 @@ class Exploration {
     );
   }
 
-  #check(simulation: DirectedSimulation, always: ReturnType<NonNullable<Scenario['always']>> | undefined): void {
+  #check(simulation: DirectedSimulation): void {
     for (const { oracle } of simulation.processes) {
       const problem = oracle.problem();
       if (problem !== undefined) this.#violation ??= simulation.error(problem);
@@ -394,7 +440,13 @@ class Exploration {
       if (wrong !== undefined && change.by !== 'user') this.#violation ??= simulation.error(wrong);
     }
     this.#checkedRevision = revision;
-    const wrong = always?.(this.#objects(simulation));
+    this.#checkAlways(simulation);
+  }
+
+  /** No operator can prevent what a late write of a crashed process does, so it may correct that first. */
+  #checkAlways(simulation: DirectedSimulation): void {
+    if (simulation.lateWrites > this.#correctedWrites) return;
+    const wrong = this.#always?.(this.#objects(simulation));
     if (wrong !== undefined) this.#violation ??= simulation.error(wrong);
   }
 
@@ -405,9 +457,12 @@ class Exploration {
       const state = JSON.stringify([descriptions, ...this.#state(simulation)]);
       this.choices.push({ alternatives: alternatives.length, state });
     }
-    const choice = this.#schedule[this.#choiceCount] ?? 0;
+    const choice = this.schedule[this.#choiceCount] ?? 0;
     this.#choiceCount += 1;
-    return choice % alternatives.length;
+    const index = choice % alternatives.length;
+    const chosen = alternatives[index];
+    if (index > 0 && chosen !== undefined) this.deviations.push(simulation.storyLine(chosen.description));
+    return index;
   }
 
   /** Replaces a process that has crashed or lost its Lease, as a kubelet does. */

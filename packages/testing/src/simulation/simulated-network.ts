@@ -24,6 +24,7 @@ export class SimulatedNetwork {
   /** The processes that are cut off. A process is listed once per ongoing cut-off. */
   readonly #cutOff: string[] = [];
   #requests = 0;
+  #lateWrites = 0;
 
   readonly #responded: ResponseListener;
 
@@ -48,6 +49,9 @@ export class SimulatedNetwork {
           server: this.#server,
           opened,
           closed: (exchange) => this.#exchanges.delete(exchange),
+          wroteLate: () => {
+            this.#lateWrites += 1;
+          },
           responded: this.#responded,
         }),
     };
@@ -56,6 +60,11 @@ export class SimulatedNetwork {
   /** How many requests processes have sent. Lists, watches and requests about Leases do not count. */
   get requests(): number {
     return this.#requests;
+  }
+
+  /** How many requests of crashed processes have changed something. */
+  get lateWrites(): number {
+    return this.#lateWrites;
   }
 
   /**
@@ -111,6 +120,8 @@ interface NetworkOfPool {
   readonly opened: (exchange: SimulatedExchange) => void;
   readonly closed: (exchange: SimulatedExchange) => void;
   readonly responded: ResponseListener;
+  /** A request of a crashed process has changed something. */
+  readonly wroteLate: () => void;
 }
 
 /** The connections of one process. Replaces undici's pool. */
@@ -166,6 +177,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   readonly process: string;
   readonly #server: SimulatedApiServer;
   readonly #responded: ResponseListener;
+  readonly #wroteLate: () => void;
   readonly #request: SimulatedRequest;
   readonly #handler: Dispatcher.DispatchHandler;
   readonly #forget: () => void;
@@ -178,10 +190,11 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #state: 'sent' | 'processed' | 'streaming' | 'ended' = 'sent';
   #isAbandoned = false;
+  #hasCrashed = false;
   #response: SimulatedResponse | SimulatedWatch | undefined;
 
   constructor(
-    { server, responded }: Pick<NetworkOfPool, 'server' | 'responded'>,
+    { server, responded, wroteLate }: Pick<NetworkOfPool, 'server' | 'responded' | 'wroteLate'>,
     process: string,
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
@@ -190,6 +203,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     this.process = process;
     this.#server = server;
     this.#responded = responded;
+    this.#wroteLate = wroteLate;
     this.#request = { ...requestOf(options), from: process };
     this.#handler = handler;
     this.#forget = forget;
@@ -281,6 +295,7 @@ class SimulatedExchange implements Dispatcher.DispatchController {
 
   abandon(): void {
     this.#isAbandoned = true;
+    this.#hasCrashed = true;
     if (this.#state !== 'sent' || this.isWatch) this.#end();
   }
 
@@ -299,7 +314,9 @@ class SimulatedExchange implements Dispatcher.DispatchController {
   }
 
   #process(): void {
+    const { revision } = this.#server;
     this.#response = this.#server.handle(this.#request);
+    if (this.#hasCrashed && this.#server.revision > revision) this.#wroteLate();
     this.#state = 'processed';
     if (this.#isAbandoned) this.#end();
   }

@@ -108,6 +108,9 @@ export interface Simulation {
   compact(): void;
 }
 
+/** An error whose message has the last steps. */
+export class StoryError extends Error {}
+
 /** Chooses the steps of a simulation. */
 export interface Director {
   /** Chooses the next step. Returns its index; 0 is the next step of an undisturbed run. */
@@ -185,9 +188,19 @@ export class DirectedSimulation implements Simulation {
     return this.#network.requests;
   }
 
+  /** How many requests of crashed processes have changed something. */
+  get lateWrites(): number {
+    return this.#network.lateWrites;
+  }
+
   /** Adds a line to {@link story}. */
   note(line: string): void {
-    this.#story.push(`${((this.#time.nowMs - startMs) / 1000).toFixed(3)} s  ${line}`);
+    this.#story.push(this.storyLine(line));
+  }
+
+  /** A line of the story, as of now. */
+  storyLine(line: string): string {
+    return `${((this.#time.nowMs - startMs) / 1000).toFixed(3)} s  ${line}`;
   }
 
   /** Starts another process of the operator, and resolves before the process does anything. */
@@ -282,12 +295,12 @@ export class DirectedSimulation implements Simulation {
   }
 
   /** Adds the last steps to a message. */
-  error(message: string, cause?: unknown): Error {
+  error(message: string, cause?: unknown): StoryError {
     const last = this.#story
       .filter((line) => !line.includes('/leases'))
       .slice(-30)
       .map((line) => `\n  ${line}`);
-    return new Error(`${message}\nThe last steps:${last.join('')}`, { cause });
+    return new StoryError(`${message}\nThe last steps:${last.join('')}`, { cause });
   }
 
   async #isAtRest(): Promise<boolean> {
