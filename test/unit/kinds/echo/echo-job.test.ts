@@ -1,34 +1,9 @@
-import { isControlledBy } from '@echoperator/runtime';
 import { describe, expect, test } from '@jest/globals';
-import {
-  echoJob,
-  failureMessage,
-  isOfCurrentGeneration,
-  jobNameOf,
-  jobPhase,
-} from '../../../../src/kinds/echo/echo-job.ts';
+import { echoJob, failureMessage, jobNameOf, jobPhase } from '../../../../src/kinds/echo/echo-job.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 
 describe('the Job of an Echo', () => {
-  test('has its name, belongs to it, and carries its generation', () => {
-    const echo = echoOf({ metadata: { namespace: 'other', generation: 3 } });
-    const job = jobOf(echo);
-    expect(job.metadata).toMatchObject({
-      name: 'hello',
-      namespace: 'other',
-      labels: { 'app.kubernetes.io/managed-by': 'echoperator' },
-      annotations: { 'mmontes.io/generation': '3' },
-      ownerReferences: [
-        { apiVersion: 'mmontes.io/v1alpha1', kind: 'Echo', name: 'hello', uid: 'uid-hello', controller: true },
-      ],
-    });
-    expect(isControlledBy(job, echo)).toBe(true);
-    expect(isOfCurrentGeneration(job, echo)).toBe(true);
-    expect(isOfCurrentGeneration(job, echoOf({ metadata: { generation: 4 } }))).toBe(false);
-    expect(isOfCurrentGeneration(jobOf(echo, {}, { annotations: {} }), echo)).toBe(false);
-  });
-
   test('has a name that fits into a label of its pods', () => {
     expect(jobNameOf(echoOf({ metadata: { name: 'x'.repeat(253) } }))).toHaveLength(63);
   });
