@@ -31,7 +31,7 @@ export async function restartOperator(signal?: 'SIGKILL'): Promise<void> {
   operator = await OperatorProcess.start(cluster.kubeconfig, { POD_SET_IMAGE: podSetImage });
 }
 
-export type Key = Required<ObjectKey>;
+type Key = Required<ObjectKey>;
 
 /** Returns the key of a PodSet in a new namespace in which pods run. */
 export const keyNamed = async (name: string): Promise<Key> => ({ name, namespace: await namespaceWithNode(cluster) });
@@ -56,15 +56,6 @@ export const settled = (key: Key, count: number): Promise<PodSet> =>
     const { observedGeneration, replicas } = set.status ?? {};
     return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
   });
-
-/** Writes the status that a kubelet reports. */
-export const setReady = (pod: Pod, status: 'True' | 'False', phase = 'Running') => {
-  const lastTransitionTime = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
-  const body = { status: { phase, conditions: [{ type: 'Ready', status, lastTransitionTime }] } };
-  return cluster.client.patch(Pod, pod.metadata, { type: 'merge', body }, { subresource: 'status' });
-};
-
-export const remove = (pod: Pod) => cluster.client.delete(Pod, pod.metadata);
 
 export const creations = async (namespace: string, code?: number) =>
   (await operatorWrites(cluster.auditLog, namespace)).filter(
