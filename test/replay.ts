@@ -13,7 +13,7 @@ import { recordRequests } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { replayFolder } from './integration/environment/replay.ts';
 
-const files = 'integration/(echo|scheduled-echo|pod-set|apply|controller|own-writes|book-store-names|same-name)\\.test';
+const files = 'integration/(echo|scheduled-echo|pod-set|apply|controller|own-writes|book-store|same-name)\\.test';
 
 /** A test may fail because a recording is slow. Its requests count all the same. */
 async function record(folder: string): Promise<void> {

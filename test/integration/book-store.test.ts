@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findCondition, isControlledBy } from '@echoperator/runtime';
-import { Deployment, Pod, Service } from '@echoperator/runtime/kinds';
+import { Deployment, ResourceQuota, Service } from '@echoperator/runtime/kinds';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { parse } from 'yaml';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
-import { isReady } from '../../src/kinds/shared/pods.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { scale } from '../../testkit/scale.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
   apply,
   childOf,
@@ -16,25 +16,41 @@ import {
   cluster,
   convergesAndRests,
   deploymentOf,
+  fixed,
   growOnline,
   imageOf,
   type Key,
-  operator,
+  merge,
   podOf,
-  reconciled,
   requestOf,
   settled,
   setUp,
   spec,
+  startOperator,
   statefulSetOf,
   statesOf,
+  stopOperator,
   tearDown,
+  templateSizeOf,
   unlessAbsent,
   type World,
   withoutReplicas,
-  withReason,
   world,
 } from './environment/book-store-world.ts';
+
+/** Limits what the claims of the namespace may request in all. */
+async function limitStorage({ key }: World, storage: string): Promise<void> {
+  const metadata = { ...key, name: 'limit' };
+  await cluster.client.apply(
+    ResourceQuota,
+    { metadata, spec: { hard: { 'requests.storage': storage } } },
+    { force: true },
+  );
+  await eventually('the quota is counted', async () => {
+    const { status } = await cluster.client.get(ResourceQuota, metadata);
+    return status?.hard?.['requests.storage'] === storage && status.used?.['requests.storage'] !== undefined;
+  });
+}
 
 beforeAll(() => setUp('book-store'));
 afterAll(() => tearDown());
@@ -97,68 +113,6 @@ describe('a BookStore', () => {
     }
   });
 
-  test('changes images, ports, the type of the Service, environment and resources in place', async () => {
-    const at = await world('shop');
-    const { key } = at;
-    const env = [{ name: 'A', value: '1' }];
-    await apply(key, spec({ tag: 'one', serviceType: 'LoadBalancer', env, resources: { requests: { cpu: 1 } } }));
-    await settled(at);
-    const before = [await deploymentOf(key), await statefulSetOf(key), await childOf(Service, key, 'bookstore-svc')];
-    const secretKeyRef = { name: 'login', key: 'password', optional: true };
-    await apply(
-      key,
-      spec(
-        { tag: 'two', port: 8080, targetPort: 3001, serviceType: 'NodePort' },
-        { tag: 'two', port: 5432, dataPath: '/var/lib/data', env: [{ name: 'PASSWORD', valueFrom: { secretKeyRef } }] },
-      ),
-    );
-    await settled(at);
-    const after = [await deploymentOf(key), await statefulSetOf(key), await childOf(Service, key, 'bookstore-svc')];
-    expect(after.map(({ metadata }) => metadata.uid)).toEqual(before.map(({ metadata }) => metadata.uid));
-    const [app] = (await deploymentOf(key)).spec?.template.spec?.containers ?? [];
-    expect(app).toMatchObject({ image: 'example.com/app:two', ports: [{ containerPort: 3001 }], resources: {} });
-    expect(app?.env ?? []).toEqual([]);
-    expect(app?.ports).toHaveLength(1);
-    const service = (await childOf(Service, key, 'bookstore-svc')).spec;
-    expect(service).toMatchObject({ type: 'NodePort', ports: [{ port: 8080, targetPort: 3001 }] });
-    expect(service?.ports).toHaveLength(1);
-    const [database] = (await statefulSetOf(key)).spec?.template.spec?.containers ?? [];
-    expect(database).toMatchObject({
-      image: 'example.com/db:two',
-      ports: [{ containerPort: 5432 }],
-      env: [{ name: 'PASSWORD', valueFrom: { secretKeyRef: { name: 'login', key: 'password' } } }],
-      volumeMounts: [{ name: 'data', mountPath: '/var/lib/data' }],
-    });
-    await eventually('the pod was replaced', async () =>
-      (await podOf(key)).spec?.containers[0]?.image?.endsWith('two'),
-    );
-    await apply(key, spec({ serviceType: 'ClusterIP' }));
-    await settled(at);
-    expect((await childOf(Service, key, 'bookstore-svc')).spec?.type).toBe('ClusterIP');
-  });
-
-  test('with a long name, or one with dots, has children with valid names', async () => {
-    const at = await world(`shop.${'x'.repeat(100)}`);
-    await apply(at.key, spec());
-    const { status } = await settled(at);
-    expect(status?.statefulSetName).toMatch(/^shop-x{33}-[0-9a-f]{10}-db$/);
-    expect(status?.statefulSetName).toHaveLength(52);
-    expect(status?.deploymentName).toMatch(/^shop-x+-[0-9a-f]{10}-app$/);
-    expect(status?.deploymentName?.length).toBeLessThanOrEqual(63);
-  });
-
-  test('with several databases says that they are independent', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({}, { replicas: 3 }));
-    const store = await settled(at, 'IndependentDatabases');
-    expect(findCondition(store.status?.conditions, 'Ready')?.status).toBe('True');
-    const condition = findCondition(store.status?.conditions, 'DatabaseReady');
-    expect(condition).toMatchObject({ status: 'True', reason: 'IndependentDatabases' });
-    expect(condition?.message).toContain('each has its own data');
-    await apply(at.key, spec());
-    await settled(at);
-  });
-
   test.each([
     ['a smaller dbSize', spec({}, { dbSize: '1023Mi' }), 'dbSize cannot shrink from 1Gi to 1023Mi: a volume'],
     [
@@ -188,193 +142,20 @@ describe('a BookStore', () => {
     await apply(key, spec({}, { storageClassName: 'one' }));
     await expect(apply(key, { ...wrong, bookDB: { ...wrong.bookDB, storageClassName } })).rejects.toThrow(words);
   });
+});
 
-  test('may write the same dbSize in another way', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec());
-    await settled(at);
-    const { uid } = (await statefulSetOf(at.key)).metadata;
-    for (const dbSize of [2 ** 30, '1024Mi', '1Gi']) {
-      await apply(at.key, spec({}, { dbSize }));
-      await settled(at);
-    }
-    expect((await statefulSetOf(at.key)).metadata.uid).toBe(uid);
-    expect(await requestOf(at.key)).toBe('1Gi');
-  });
-
-  test("may write out the default name of the database's Service, and leave it out again", async () => {
-    const key = { name: 'shop', namespace: await cluster.namespace() };
-    for (const serviceName of [undefined, 'mongodb-service', undefined]) {
-      await apply(key, spec({}, serviceName === undefined ? {} : { serviceName }));
-    }
-    await expect(apply(key, spec({}, { serviceName: 'another' }))).rejects.toThrow('serviceName cannot be changed');
-  });
-
-  test('is reconciled when the readiness of a pod changes, although no StatefulSet tells of it', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec());
-    await settled(at);
-    const { labels = {} } = (await podOf(at.key)).metadata;
-    // By its name not one of the StatefulSet's.
-    const stray = { ...at.key, name: 'stray', labels };
-    const containers = [{ name: 'database', image: 'example.com/db' }];
-    await cluster.client.create(Pod, { metadata: stray, spec: { containers } });
-    await eventually('it runs', async () => isReady(await cluster.client.get(Pod, stray)));
-    const before = await reconciled(operator);
-    const conditions = [{ type: 'Ready', status: 'False' }];
-    await cluster.client.patch(
-      Pod,
-      stray,
-      { type: 'merge', body: { status: { conditions } } },
-      { subresource: 'status' },
-    );
-    await eventually('it is reconciled', async () => (await reconciled(operator)) > before);
-  });
-
-  test('whose pods cannot start is not ready until it gets another image', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
-    const runs = (tag: string) => async () =>
-      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image === `example.com/db:${tag}`;
-    await eventually('a pod that never becomes ready', runs('missing'));
-    const waiting = await eventually('the pods are told of', async () => {
-      const store = await cluster.client.get(BookStore, at.key);
-      const message = `0 of 1 pods of Deployment shop-app are ready: 1 have the current template (kubectl --namespace ${at.key.namespace} describe deployment shop-app)`;
-      return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
-    });
-    expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });
-    const isReady = waiting.status?.conditions?.map(({ type, status }) => [type, status]);
-    expect(isReady).toEqual(
-      expect.arrayContaining(['AppReady', 'DatabaseReady', 'Ready'].map((type) => [type, 'False'])),
-    );
-    await apply(at.key, spec({ tag: 'there' }, { tag: 'there' }));
-    await eventually('it is replaced', runs('there'));
-    await settled(at);
-  });
-
-  test('whose pods cannot start says why', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
-    const pods = async () => (await cluster.client.list(Pod, { namespace: at.key.namespace })).items;
-    await eventually('its pods are there', async () => (await pods()).length === 2);
-    const becomes = async (status: object) => {
-      for (const { metadata } of await pods()) {
-        await cluster.client.patch(Pod, metadata, { type: 'merge', body: { status } }, { subresource: 'status' });
-      }
-    };
-    const isTold = (words: string) =>
-      eventually(`both are told of: ${words}`, async () => {
-        const { status } = await cluster.client.get(BookStore, at.key);
-        const messages = ['AppReady', 'DatabaseReady'].map((type) => findCondition(status?.conditions, type)?.message);
-        return (
-          messages[0]?.match(/^0 of 1 pods of Deployment shop-app are ready: pod shop-app-\S+: (.*)$/)?.[1] === words &&
-          messages[1]?.match(/^0 of 1 pods of StatefulSet shop-db are ready: pod shop-db-0: (.*)$/)?.[1] === words
-        );
-      });
-    const container = { name: 'any', image: 'any:missing', imageID: '', ready: false, restartCount: 0 };
-    const waiting = { reason: 'ImagePullBackOff', message: 'Back-off pulling image "any:missing"' };
-    await becomes({ containerStatuses: [{ ...container, state: { waiting } }] });
-    await isTold('ImagePullBackOff: Back-off pulling image "any:missing"');
-    const terminated = { reason: 'OOMKilled', exitCode: 137 };
-    await becomes({ containerStatuses: [{ ...container, state: { terminated } }] });
-    await isTold('OOMKilled (exit code 137)');
-    const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no node has room' };
-    await becomes({ containerStatuses: null, conditions: [scheduled] });
-    await isTold('FailedScheduling: no node has room');
-  });
-
-  test('whose StatefulSet the API server refuses reports it, retries with backoff, and continues when the cause is gone', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({}, { env: [{ name: 'BAD', value: 'x', valueFrom: { fieldRef: { fieldPath: 'no' } } }] }));
-    const store = await settled(at, 'Refused');
-    expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('env');
-    await withReason(at, 'AppReady', 'AppServing');
-    const tries = async () =>
-      (await operatorWrites(cluster.auditLog, at.key.namespace)).filter(
-        ({ objectRef, responseStatus }) => objectRef?.resource === 'statefulsets' && responseStatus?.code === 422,
-      ).length;
-    const before = await tries();
-    await eventually('it is tried again', async () => (await tries()) > before);
-    // With a back-off. A hot loop would have tried hundreds of times.
-    expect(await tries()).toBeLessThan(20);
-    await apply(at.key, spec());
-    await settled(at);
-  });
+test('a BookStore may write out a default, and the same dbSize in another way', async () => {
+  const key = { name: 'shop', namespace: await cluster.namespace() };
+  for (const database of [{}, { dbSize: 2 ** 30 }, { dbSize: '1024Mi', serviceName: 'mongodb-service' }, {}])
+    await apply(key, spec({}, database));
+  await expect(apply(key, spec({}, { serviceName: 'another' }))).rejects.toThrow('serviceName cannot be changed');
 });
 
 describe('BookStores', () => {
-  test('the claim is mounted where the database has its files, so the data outlives the pod', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec());
-    await settled(at);
-    const pod = await podOf(at.key);
-    expect(pod.spec?.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'data-shop-db-0' } });
-    expect(pod.spec?.containers[0]?.volumeMounts).toContainEqual({ name: 'data', mountPath: '/data/db' });
-    await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
-    const next = await eventually('another pod', async () => {
-      const found = await unlessAbsent(podOf(at.key));
-      return found !== undefined && found.metadata.uid !== pod.metadata.uid && found;
-    });
-    expect(next.spec?.volumes).toEqual(expect.arrayContaining([...(pod.spec?.volumes ?? [])]));
-  });
-
-  test('two BookStores in a namespace do not overwrite each other', async () => {
-    const first = await world('first');
-    const second: World = { ...first, key: { ...first.key, name: 'second' } };
-    await apply(first.key, spec());
-    await settled(first);
-    const service = await childOf(Service, first.key, 'mongodb-service');
-    await apply(second.key, spec({ tag: 'other' }, { tag: 'other' }));
-    const refused = await settled(second, 'NameTaken');
-    const { message = '' } = findCondition(refused.status?.conditions, 'DatabaseReady') ?? {};
-    expect(message).toContain('Service named mongodb-service');
-    // It would write into the other's database.
-    expect(await unlessAbsent(deploymentOf(second.key))).toBeUndefined();
-    expect(await unlessAbsent(statefulSetOf(second.key))).toBeUndefined();
-    expect(await childOf(Service, first.key, 'mongodb-service')).toEqual(service);
-
-    await cluster.client.delete(BookStore, second.key);
-    await apply(second.key, spec({ serviceName: 'second-svc', tag: 'other' }, { serviceName: 'second-db' }));
-    await settled(second);
-    await settled(first);
-    expect(imageOf(await deploymentOf(first.key))).toBe('example.com/app:latest');
-    expect(imageOf(await deploymentOf(second.key))).toBe('example.com/app:other');
-    expect(await childOf(Service, first.key, 'mongodb-service')).toEqual(service);
-  });
-
   test('several in a namespace, with all that the server fills in, are written once: not after a restart or a resync', async () => {
     const resources = { requests: { cpu: '0.5', memory: '1024Mi' }, limits: { memory: '1Gi' } };
     const env = [{ name: 'EMPTY' }, { name: 'NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }];
     await convergesAndRests(8, spec({ resources, env, serviceType: 'NodePort' }, { resources, env, dbSize: '1024Mi' }));
-  });
-
-  test('every claim grows, not that of the first replica alone, and not those of present replicas alone', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({}, { replicas: 3 }));
-    await settled(at, 'IndependentDatabases');
-    await apply(at.key, spec({}, { replicas: 2 }));
-    await eventually('two are left', async () => (await statefulSetOf(at.key)).status?.replicas === 2);
-    await settled(at, 'IndependentDatabases');
-    await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
-    await growOnline(at, '2Gi', [0, 1]);
-    await settled(at, 'IndependentDatabases');
-    expect(await requestOf(at.key, 2)).toBe('2Gi');
-  });
-
-  test('a replica count of zero means none', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({ replicas: 0 }, { replicas: 0 }));
-    expect((await settled(at)).status).toMatchObject({ appReplicas: 0, databaseReplicas: 0 });
-    expect((await deploymentOf(at.key)).spec?.replicas).toBe(0);
-    expect((await statefulSetOf(at.key)).spec?.replicas).toBe(0);
-    await apply(at.key, spec({ replicas: 2 }));
-    await settled(at);
-    expect((await deploymentOf(at.key)).spec?.replicas).toBe(2);
-    await apply(at.key, spec({ replicas: 0 }, { replicas: 0 }));
-    await settled(at);
-    expect((await deploymentOf(at.key)).spec?.replicas).toBe(0);
-    await eventually('the database is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
-    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 });
 
@@ -434,4 +215,133 @@ describe('bookApp.replicas', () => {
     await settled(at);
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(2);
   });
+});
+
+test('the Service keeps the address and what others have set when the type goes from LoadBalancer to ClusterIP and back', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec({ serviceType: 'LoadBalancer' }));
+  await settled(at);
+  const service = () => childOf(Service, at.key, 'bookstore-svc');
+  const before = await service();
+  expect(before.spec?.ports?.[0]?.nodePort).toBeGreaterThan(0);
+  await merge(Service, before, { metadata: { annotations: { note: 'mine' } } });
+  await apply(at.key, spec({ serviceType: 'ClusterIP' }));
+  await settled(at);
+  const between = await service();
+  expect(between.spec).toMatchObject({ type: 'ClusterIP', clusterIP: before.spec?.clusterIP });
+  expect(between.spec?.ports?.[0]?.nodePort).toBeUndefined();
+  await apply(at.key, spec({ serviceType: 'LoadBalancer' }));
+  await settled(at);
+  const after = await service();
+  expect(after.spec).toMatchObject({ type: 'LoadBalancer', clusterIP: before.spec?.clusterIP });
+  expect(after.spec?.ports?.[0]?.nodePort).toBeGreaterThan(0);
+  expect(after.metadata).toMatchObject({ uid: before.metadata.uid, annotations: { note: 'mine' } });
+});
+
+test('the data stays where the garbage collector has orphaned the StatefulSet before the operator has seen the deletion', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+  await settled(at);
+  await stopOperator('SIGKILL');
+  try {
+    await cluster.client.delete(BookStore, at.key, { propagationPolicy: 'Orphan' });
+    await eventually('the StatefulSet has no owner', async () => {
+      const { finalizers = [] } = (await cluster.client.get(BookStore, at.key)).metadata;
+      return !finalizers.includes('orphan') && (await statefulSetOf(at.key)).metadata.ownerReferences === undefined;
+    });
+  } finally {
+    await startOperator();
+  }
+  await eventually(
+    'the BookStore is gone',
+    async () => (await unlessAbsent(cluster.client.get(BookStore, at.key))) === undefined,
+  );
+  expect((await statefulSetOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+  expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+});
+
+test('a new BookStore of the same name lowers the request of a claim that has not grown', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec());
+  await settled(at);
+  const { uid } = (await claimOf(at.key)).metadata;
+  await apply(at.key, spec({}, { dbSize: '20Ti' }));
+  await eventually('the claim asks for it', async () => (await requestOf(at.key)) === '20Ti');
+  await at.volumes.failToGrow('data-shop-db-0', 'no room left');
+  const failing = await settled(at, 'ResizeFailing');
+  expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
+  await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
+
+  await cluster.client.delete(BookStore, at.key);
+  await eventually('its pod is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
+  await apply(at.key, spec({}, { dbSize: '2Gi' }));
+  await growOnline(at, '2Gi');
+  await settled(at);
+  const claim = await claimOf(at.key);
+  expect(claim.metadata.uid).toBe(uid);
+  expect(claim.status?.capacity?.storage).toBe('2Gi');
+  expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+});
+
+test('a refusal by a quota is quoted, and retried', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec());
+  await settled(at);
+  await limitStorage(at, '1Gi');
+  await apply(at.key, spec({}, { dbSize: '2Gi', tag: 'two' }));
+  const store = await settled(at, 'ResizeRefused');
+  const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+  expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
+  expect(condition?.message).toContain(
+    'the request of claim data-shop-db-0 (capacity 1Gi) cannot be raised from 1Gi to 2Gi: ',
+  );
+  expect(condition?.message).toContain('exceeded quota: limit');
+  await eventually('the new image runs', async () =>
+    (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+  );
+  await limitStorage(at, '2Gi');
+  await growOnline(at, '2Gi');
+  await settled(at);
+});
+
+test('a StorageClass that cannot grow is named in the condition, and other changes are applied', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec({}, { storageClassName: fixed }));
+  await settled(at);
+  const { uid } = (await statefulSetOf(at.key)).metadata;
+  await apply(at.key, spec({}, { storageClassName: fixed, dbSize: '2Gi', tag: 'two' }));
+  const store = await settled(at, 'StorageClassCannotGrow');
+  const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+  expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
+  expect(condition?.message).toContain(`StorageClass ${fixed} does not have allowVolumeExpansion: true`);
+  expect(condition?.message).toContain('The API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
+  expect(await requestOf(at.key)).toBe('1Gi');
+  const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+  const args = ['--namespace', at.key.namespace, 'get', 'bookstores'];
+  const { stdout } = await execa(kubectl, args, { env: { KUBECONFIG: cluster.kubeconfig } });
+  const [columns = [], cells = []] = stdout.split('\n').map((line) => line.split(/ +/));
+  expect(cells[columns.indexOf('REQUESTED')]).toBe('2Gi');
+  expect(cells[columns.indexOf('CAPACITY')]).toBe('1Gi');
+  await eventually('the new image runs', async () =>
+    (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+  );
+  const after = await statefulSetOf(at.key);
+  expect(after.metadata.uid).toBe(uid);
+  expect(templateSizeOf(after)).toBe('1Gi');
+});
+
+test('the pod of a file system that does not grow is restarted, which the chart permits', async () => {
+  const at = await world('shop');
+  await apply(at.key, spec({}, { resizeRestartAfter: '2s' }));
+  await settled(at);
+  const { uid } = (await podOf(at.key)).metadata;
+  await apply(at.key, spec({}, { resizeRestartAfter: '2s', dbSize: '2Gi' }));
+  await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key)) === '2Gi');
+  await at.volumes.growVolume('data-shop-db-0');
+  await eventually(
+    'the pod is another',
+    async () => ((await unlessAbsent(podOf(at.key)))?.metadata.uid ?? uid) !== uid,
+  );
+  await at.volumes.growFileSystem('data-shop-db-0');
+  await settled(at);
 });

@@ -98,7 +98,7 @@ describe.each(controllerNames)('the controller %s', (name) => {
     });
     expect(failures.map(({ message }) => message)).toEqual([]);
     // Events and leases are not the controller's own. The API server asks for `update` when a child with `blockOwnerDeletion` is written:
-    // see rbac.test.ts. A BookStore restarts a pod only when its file system has not grown for a minute: see book-store-growth.test.ts.
+    // see rbac.test.ts. A BookStore restarts a pod only when its file system has not grown for a minute: see book-store.test.ts.
     const elsewhere = /^(\w+ (events|leases)|update \w+\/finalizers)$/;
     const isCompared = (each: string): boolean =>
       !elsewhere.test(each) && !(name === 'bookStore' && each === 'delete pods');

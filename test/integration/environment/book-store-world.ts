@@ -16,7 +16,7 @@ import { PlayedVolumes } from './played-volumes.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
 
-export type Spec = BookStore['spec'];
+type Spec = BookStore['spec'];
 export type Key = Required<ObjectKey>;
 
 export let cluster: TestCluster;
@@ -116,14 +116,8 @@ export async function unlessAbsent<T>(get: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** Makes the operator reconcile a BookStore, by a change of its StatefulSet that the operator leaves alone. */
-export async function triggerReconcile(key: Key): Promise<void> {
-  const metadata = { annotations: { touched: String(performance.now()) } };
-  await merge(StatefulSet, { metadata: { ...key, name: `${key.name}-db` } }, { metadata });
-}
-
 /** Waits until a condition has the reason for the present generation. */
-export async function withReason({ key }: World, type: string, reason: string): Promise<BookStore> {
+async function withReason({ key }: World, type: string, reason: string): Promise<BookStore> {
   let last: unknown;
   const look = async () => {
     const store = await cluster.client.get(BookStore, key);
@@ -146,19 +140,6 @@ export async function growOnline(at: World, size: string, ordinals: readonly num
     await at.volumes.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
   }
 }
-
-/** What somebody else adds to a pod template. */
-export const addSidecar = <T extends KubeObject>(kind: Kind<T>, { metadata }: T) =>
-  cluster.client.patch(kind, metadata, {
-    type: 'json',
-    body: [
-      {
-        op: 'add',
-        path: '/spec/template/spec/containers/-',
-        value: { name: 'sidecar', image: 'example.com/sidecar' },
-      },
-    ],
-  });
 
 export const merge = <T extends KubeObject>(
   kind: Kind<T>,
@@ -195,7 +176,7 @@ const writes = async ({ namespace }: Key) =>
     .filter(({ objectRef }) => objectRef?.resource !== 'events')
     .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`);
 /** How many reconciles of BookStores have ended well, whether or not another look is due. */
-export async function reconciled(by: OperatorProcess): Promise<number> {
+async function reconciled(by: OperatorProcess): Promise<number> {
   const lines =
     /^controller_runtime_reconcile_total\{controller="bookstore",result="(?:success|requeue_after)"\} (\d+)$/gm;
   return [...(await by.metrics()).matchAll(lines)].reduce((sum, [, count]) => sum + Number(count), 0);
