@@ -18,6 +18,23 @@ test('each kind has a short name of its own', () => {
   expect(new Set(shortNames.flat()).size).toBe(shortNames.flat().length);
 });
 
+interface Schema {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema;
+  readonly items?: Schema;
+}
+
+/** The paths of the fields of a schema that have no description. */
+function undescribed({ properties = {}, items = {}, additionalProperties = {} }: Schema, path = ''): readonly string[] {
+  const own = Object.entries(properties).flatMap(([name, field]) => [
+    ...(field.description ? [] : [`${path}.${name}`]),
+    ...undescribed(field, `${path}.${name}`),
+  ]);
+  const deeper = [items, additionalProperties].flatMap((each) => (each.properties ? undescribed(each, path) : []));
+  return [...own, ...deeper];
+}
+
 // Adding a kind: CONTRIBUTING.md.
 describe.each(controllerNames)('the kind of the controller %s', (name) => {
   const { kind } = controllers[name].kind;
@@ -29,6 +46,14 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
   test('has an example of the kind on its page, whose commands apply it', async () => {
     expect(await textOf(exampleOf(name))).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
     expect(await textOf(pageOf(name))).toContain(`kubectl apply --filename ${exampleOf(name)}`);
+  });
+
+  test('describes itself and each field, for kubectl explain', () => {
+    const [version] = customResourceDefinition(controllers[name].kind).spec.versions;
+    const { description, properties = {} } = version?.schema?.openAPIV3Schema ?? {};
+    expect(description).toMatch(new RegExp(`\\b${kind}\\b`));
+    const { spec, status } = properties as Readonly<Record<string, Schema>>;
+    expect(undescribed({ properties: { ...(spec && { spec }), ...(status && { status }) } })).toEqual([]);
   });
 
   test('has plans of its own: a subject, scenarios that also delete the object, and seeded bugs', async () => {
