@@ -7,7 +7,6 @@ import { eventually } from '../../testkit/eventually.ts';
 import {
   endFaults,
   jane,
-  killWhileMoving,
   plain,
   proxy,
   refusals,
@@ -83,39 +82,4 @@ describe('an outage of the database during many writes', () => {
     () => expectOutageSurvived(world, 'kill', { writers: 60, seconds: 0 }),
     180_000,
   );
-});
-
-describe('a lock of another client', () => {
-  test('on a table delays only its PostgresWriters', async () => {
-    await world.startOperator();
-    const client = await world.database.connect();
-    const namespace = await world.cluster.namespace();
-    try {
-      await client.query('BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE');
-      await world.applyMany(namespace, 30, { ...jane, table: 'a' });
-      const busy = await world.withReason({ name: 'many-0', namespace }, 'TableBusy');
-      expect(readyOf(busy)?.message).toContain('the table public.a: ');
-      const key = world.newKey('elsewhere');
-      await world.apply(key, { ...jane, table: 'b' });
-      await world.withReason(key, 'RowWritten');
-    } finally {
-      await client.query('COMMIT');
-      await client.end();
-    }
-    await world.settled(namespace, ['a']);
-  });
-});
-
-describe('if the operator is killed', () => {
-  test('after it wrote a row to a new table, the row is in the end only in the table of the last spec', () =>
-    killWhileMoving({ where: 'sql', number: 1 }));
-});
-
-test('a deleted namespace leaves no row and no PostgresWriter behind', async () => {
-  await world.startOperator();
-  const namespace = await world.cluster.namespace();
-  await world.applyMany(namespace, 40, jane);
-  await world.settled(namespace, ['students']);
-  await world.cluster.deleteNamespace(namespace);
-  expect(await world.rows('students', namespace)).toEqual([]);
 });

@@ -5,7 +5,6 @@ import { PostgresWriter, postgresWriterFinalizer } from '../../src/kinds/postgre
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorCommand } from '../../testkit/operator-process.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
-import { forbid } from './environment/admission-policy.ts';
 import { idOf, literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
 
 let world: PostgresWorld;
@@ -50,42 +49,6 @@ describe('a PostgresWriter', () => {
     });
   });
 
-  test('that is changed updates its row, also to empty values and zero', async () => {
-    const key = world.newKey('changing');
-    await world.apply(key, jane);
-    await world.withReason(key, 'RowWritten');
-    for (const spec of [
-      { ...jane, name: 'Juana' },
-      { ...jane, name: '', age: 0, country: '' },
-    ]) {
-      await world.apply(key, spec);
-      await world.withReason(key, 'RowWritten');
-      const { table: _, ...row } = spec;
-      expect(await world.rows('students', key)).toEqual([{ id: idOf(key), ...row }]);
-    }
-  });
-
-  test('that is deleted deletes its row', async () => {
-    const key = world.newKey('leaving');
-    await world.apply(key, jane);
-    await world.withReason(key, 'RowWritten');
-    await world.delete(key);
-    await world.gone(key);
-    expect(await world.rows('students', key)).toEqual([]);
-  });
-
-  test('that is created again with its name has its row again', async () => {
-    const key = world.newKey('again');
-    for (const name of ['first', 'second']) {
-      await world.apply(key, { ...jane, name });
-      await world.withReason(key, 'RowWritten');
-      expect(await world.rows('students', key)).toMatchObject([{ name }]);
-      await world.delete(key);
-      await world.gone(key);
-    }
-    expect(await world.rows('students', key)).toEqual([]);
-  });
-
   test('neither writes nor locks a row that is up to date', async () => {
     const key = world.newKey('lasting');
     await world.apply(key, jane);
@@ -95,64 +58,6 @@ describe('a PostgresWriter', () => {
     await restartOperator();
     await world.operator.waitUntilIdle('postgreswriter');
     expect(await versions('students', key)).toEqual(before);
-  });
-
-  test('moves its row to another table and leaves none behind', async () => {
-    const key = world.newKey('moving');
-    await world.apply(key, jane);
-    await world.withReason(key, 'RowWritten');
-    await world.apply(key, { ...jane, table: 'teachers', name: 'Dr Jane' });
-    const { status } = await world.withReason(key, 'RowWritten');
-    expect(status?.tables).toEqual(['public.teachers']);
-    expect(await world.rows('students', key)).toEqual([]);
-    expect(await world.rows('teachers', key)).toMatchObject([{ name: 'Dr Jane' }]);
-    await world.delete(key);
-    await world.gone(key);
-    expect(await world.rows('teachers', key)).toEqual([]);
-  });
-
-  test('whose finalizer the API server refuses to add or to remove reports it, and continues when it is allowed', async () => {
-    const [key, trial] = [world.newKey('refused'), world.newKey('trial')];
-    const message = 'no PostgresWriter is changed here';
-    for (const change of ['add', 'remove']) {
-      const policy = await forbid(world.client, {
-        namespace: world.namespace,
-        operation: 'UPDATE',
-        resource: 'postgreswriters',
-        group: PostgresWriter.group,
-        expression: 'false',
-        message,
-        trial: () => world.apply(trial, jane),
-      });
-      try {
-        if (change === 'add') await world.apply(key, jane);
-        else await world.delete(key);
-        expect(messageOf(await world.withReason(key, 'Refused'))).toContain(message);
-      } finally {
-        await policy.remove();
-      }
-      if (change === 'add') await world.withReason(key, 'RowWritten');
-      else await world.gone(key);
-    }
-    expect(await world.rows('students', key)).toEqual([]);
-  });
-
-  test('that moves while its table is missing leaves no row in it when it is back', async () => {
-    await world.createTable('away');
-    const key = world.newKey('leaving-behind');
-    await world.apply(key, { ...jane, table: 'away' });
-    await world.withReason(key, 'RowWritten');
-    await world.database.query('ALTER TABLE away RENAME TO elsewhere');
-    await world.apply(key, { ...jane, table: 'teachers' });
-    await eventually('the row is in its new table', async () => (await world.rows('teachers', key)).length === 1);
-    const waiting = await world.withReason(key, 'TableMissing');
-    expect(messageOf(waiting)).toContain('the row is in public.teachers; waiting to delete it from public.away');
-    expect(waiting.status?.tables).toEqual(['public.away', 'public.teachers']);
-    await world.database.query('ALTER TABLE elsewhere RENAME TO away');
-    const { status } = await world.withReason(key, 'RowWritten');
-    expect(status?.tables).toEqual(['public.teachers']);
-    expect(await world.rows('away', key)).toEqual([]);
-    expect(await world.rows('teachers', key)).toHaveLength(1);
   });
 
   test('leaves no row in a table that exists although its trigger misses another table', async () => {
@@ -450,17 +355,6 @@ describe('a table that cannot be written to is named in the status and checked a
     expect(message).toContain(`the table public.${table}: `);
     expect(message).toContain(words);
   });
-
-  test.each(['a.b.c', '"open', 'x.', '.x', '"a"b', 'n'.repeat(64), '世'.repeat(22)])(
-    '%s, which is no name',
-    async (table) => {
-      const key = world.newKey('unnamed');
-      await world.apply(key, { ...jane, table });
-      expect(messageOf(await world.withReason(key, 'InvalidTable'))).toContain(JSON.stringify(table));
-      await world.apply(key, jane);
-      await world.withReason(key, 'RowWritten');
-    },
-  );
 });
 
 const withShortResyncs: Readonly<Record<string, () => Promise<void>>> = {
@@ -536,18 +430,6 @@ const withShortResyncs: Readonly<Record<string, () => Promise<void>>> = {
     expect(await world.rows('lent', second)).toEqual([]);
     expect(await world.rows('teachers', second)).toHaveLength(1);
   },
-  'that a trigger skips is reported, although it was written before': async () => {
-    const key = world.newKey('closed');
-    await world.apply(key, { ...jane, table: 'closed' });
-    await world.withReason(key, 'RowWritten');
-    await world.database.query(`CREATE FUNCTION closed() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RETURN NULL; END $$;
-      CREATE TRIGGER closed BEFORE INSERT ON closed FOR EACH ROW EXECUTE FUNCTION closed(); DELETE FROM closed`);
-    expect(messageOf(await world.withReason(key, 'RowRefused'))).toBe('the row was not written: a trigger skips it');
-    await world.database.query('DROP TRIGGER closed ON closed');
-    await world.withReason(key, 'RowWritten');
-    expect(await world.rows('closed', key)).toHaveLength(1);
-  },
 };
 
 /** They mostly wait for resyncs, so they run at the same time. */
@@ -557,7 +439,7 @@ describe('a row, with a short resync period', () => {
   beforeAll(async () => {
     // Long enough that a table can come back before it counts as gone, also on a busy machine.
     await restartOperator({ RESYNC_SECONDS: '3' });
-    for (const table of ['loud', 'doomed', 'abandoned', 'lent', 'closed']) await world.createTable(table);
+    for (const table of ['loud', 'doomed', 'abandoned', 'lent']) await world.createTable(table);
     for (const [name, run] of Object.entries(withShortResyncs)) {
       running.set(name, run());
       // Its test reports the error.
@@ -570,30 +452,6 @@ describe('a row, with a short resync period', () => {
   });
 
   test.each(Object.keys(withShortResyncs))('%s', (name) => running.get(name));
-});
-
-test('a row that the database refuses is reported and does not prevent other writes', async () => {
-  await world.database.query(
-    "CREATE TABLE strict (id text PRIMARY KEY, name varchar(10), age smallint, country text CHECK (country <> 'Nowhere'))",
-  );
-  const namespace = await world.cluster.namespace();
-  const spec = { ...jane, table: 'strict' };
-  const bad = [
-    ['long', { ...spec, name: 'x'.repeat(11) }, 'value too long'],
-    ['old', { ...spec, age: 40_000 }, 'out of range'],
-    ['nowhere', { ...spec, country: 'Nowhere' }, 'violates check constraint'],
-  ] as const;
-  const good = Array.from({ length: 40 }, (_, index) => `good-${index}`);
-  await Promise.all([
-    ...bad.map(([name, refused]) => world.apply({ name, namespace }, refused)),
-    ...good.map((name) => world.apply({ name, namespace }, spec)),
-  ]);
-  for (const [name, , words] of bad) {
-    expect(messageOf(await world.withReason({ name, namespace }, 'RowRefused'))).toContain(words);
-  }
-  await eventually('all others are there', async () => (await world.rows('strict', namespace)).length === good.length);
-  await world.apply({ name: 'long', namespace }, spec);
-  await world.withReason({ name: 'long', namespace }, 'RowWritten');
 });
 
 test('the API server refuses a spec that violates the schema', async () => {
@@ -665,17 +523,6 @@ test('explain tells that a row is refused, and no value of it', async () => {
 });
 
 describe('statements and connections', () => {
-  test('SQL in a field is treated as text, and SQL in the table as a name', async () => {
-    const key = world.newKey('bobby');
-    const attack = "x', 1, 'y'); DROP TABLE students; --";
-    await world.apply(key, { ...jane, name: attack, country: attack });
-    await world.withReason(key, 'RowWritten');
-    await world.apply(key, { ...jane, table: 'students; DROP TABLE teachers' });
-    await world.withReason(key, 'TableMissing');
-    expect(await world.rows('students', key)).toMatchObject([{ name: attack, country: attack }]);
-    expect(await world.rows('teachers', key)).toEqual([]);
-  });
-
   test('connections are encrypted and verify the host', async () => {
     const [row] = await world.database.query(`SELECT bool_and(s.ssl) AS encrypted
       FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`);
@@ -691,25 +538,6 @@ describe('statements and connections', () => {
       await world.withReason(key, 'RowWritten');
     }
     expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
-  });
-
-  test("others' finalizers keep their order, and hold the object after ours is removed", async () => {
-    const key = world.newKey('held');
-    const { name, namespace } = key;
-    const others = ['example.com/first', 'example.com/second'];
-    const metadata = { name, namespace, generation: 0, finalizers: others };
-    await world.client.create(PostgresWriter, { metadata, spec: jane });
-    const written = await world.withReason(key, 'RowWritten');
-    expect(written.metadata.finalizers).toEqual([...others, postgresWriterFinalizer]);
-    await world.delete(key);
-    const held = await eventually('ours is off', async () => {
-      const found = await world.get(key);
-      return !found.metadata.finalizers?.includes(postgresWriterFinalizer) && found;
-    });
-    expect(held.metadata.finalizers).toEqual(others);
-    expect(await world.rows('students', key)).toEqual([]);
-    await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { finalizers: null } } });
-    await world.gone(key);
   });
 });
 

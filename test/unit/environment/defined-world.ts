@@ -1,23 +1,7 @@
-import {
-  Applier,
-  type EventRecorder,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-  type Result,
-} from '@echoperator/runtime';
-import type { Delta } from '@echoperator/runtime/cache';
+import { Applier, type EventRecorder, type KubeObject } from '@echoperator/runtime';
 import type { Gate } from '@echoperator/runtime/client';
-import { Store } from '../../../packages/runtime/src/cache/store.ts';
-import {
-  type AddOptions,
-  type BareReconciler,
-  type DefinedController,
-  reconcilerOf,
-} from '../../../packages/runtime/src/controller/define-controller.ts';
-import { versionedResource } from '../../../packages/runtime/src/kind/kind.ts';
+import type { AddOptions, DefinedController } from '../../../packages/runtime/src/controller/define-controller.ts';
 import { type Content, Managed } from './managed.ts';
-import { ReconcilerWorld } from './reconciler-world.ts';
 
 /** Notes Events: `Normal PartCreated`. */
 class Notices {
@@ -78,55 +62,5 @@ export class DefinedWorld {
 
   close(): Promise<void> {
     return this.managed.close();
-  }
-}
-
-/** A defined controller without a manager: the test fills the stores. */
-export class BareWorld {
-  readonly world: ReconcilerWorld;
-  /** Set it to replace the state of `setUp`. */
-  state: unknown;
-  readonly #stores = new Map<string, Store<KubeObject>>();
-  readonly #bare: BareReconciler;
-
-  private constructor(world: ReconcilerWorld, controller: DefinedController, events: Pick<EventRecorder, 'record'>) {
-    this.world = world;
-    this.#bare = reconcilerOf(controller, {
-      store: (kind) => this.store(kind),
-      indexName: (index) => index,
-      applier: new Applier({ fieldManager: 'tester' }),
-      events,
-      gate: { pass: () => {}, signal: new AbortController().signal },
-      log: world.log,
-      state: () => this.state,
-    });
-  }
-
-  /** @param events default: they are written to the API server. */
-  static async start(controller: DefinedController, events?: Pick<EventRecorder, 'record'>): Promise<BareWorld> {
-    const world = await ReconcilerWorld.start();
-    return new BareWorld(world, controller, events ?? world.events);
-  }
-
-  /** The store of a kind, which begins empty. */
-  store<C extends KubeObject>(kind: Kind<C>): Store<C> {
-    const resource = versionedResource(kind);
-    const store = this.#stores.get(resource) ?? new Store<KubeObject>({ kind });
-    this.#stores.set(resource, store);
-    // The key determines the kind, and so the type.
-    return store as unknown as Store<C>;
-  }
-
-  /** Begins to reconcile; a failure is its outcome. */
-  reconcile(key: ObjectKey): Promise<Result | unknown> {
-    return this.world.reconcile(this.#bare, key);
-  }
-
-  keysOfChangedChild<C extends KubeObject>(kind: Kind<C>, delta: Delta<C>): readonly ObjectKey[] {
-    return this.#bare.keysOfChangedChild(kind, delta);
-  }
-
-  close(): Promise<void> {
-    return this.world.close();
   }
 }

@@ -211,6 +211,17 @@ describe('a new message', () => {
     }));
 });
 
+test('a completedGeneration of the future, as of a restored backup, does not count', () =>
+  run(async (world) => {
+    await world.apply({ message: 'Hola' });
+    await endPod(world);
+    await world.client.delete(Job, world.key, { propagationPolicy: 'Background' });
+    await world.settle();
+    await world.setStatus(Echo, world.object, { completedGeneration: 5 });
+    await world.settle();
+    expect([world.reason(), world.status.completedGeneration]).toEqual(['Printing', undefined]);
+  }));
+
 describe('after the message was printed', () => {
   const printed = (body: (world: World) => Promise<unknown>) =>
     run(async (world) => {

@@ -290,6 +290,19 @@ test('an empty id counts as none', async () => {
   expect(pet.status?.id).toBe('pet-1');
 });
 
+test('a deletion waits, and says so, while a store that forgets requests may still add a pet', async () => {
+  remembersRequests = false;
+  const since = now.toISOString();
+  const intent = { name: 'Thor', type: 'dog', birthday: '2021-04-01', requestId: 'r', since } as const;
+  pet = { ...pet, metadata: { ...pet.metadata, deletionTimestamp: since }, status: { intent } };
+  expect(await reconcile()).toEqual({ type: 'requeueAfter', delayMs: 2000 });
+  expect(readyOf()?.reason).toBe('Deleting');
+  expect(readyOf()?.message).toContain('the store may still add a pet');
+  now = new Date(now.getTime() + 2000);
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(finalizers).toEqual([]);
+});
+
 test('an intent with the request id of another request does not delay a deletion', async () => {
   onAdd = async () => {
     throw new ConnectError('the request id belongs to another request', Code.AlreadyExists);
