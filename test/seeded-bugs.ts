@@ -4,7 +4,7 @@
  *
  *     node test/seeded-bugs.ts    tries the bugs whose names begin with BUG, such as `Pet` (default: all), in WAY (default: both)
  *
- * WAY is `simulation` (`explore`, in a process for each bug, without an API server) or `cluster` (`perturb`, `mutate` and unit tests).
+ * WAY is `simulation` (`explore`, or unit tests, in a process for each bug, without an API server) or `cluster` (`perturb`, `mutate` and unit tests).
  *
  * Exits with 0 if each way finds at least 95 % of the bugs that it has plans for, and nothing in the source without a bug.
  */
@@ -67,7 +67,8 @@ class Programs implements AsyncDisposable {
   async run(bug: SeededBug | undefined, plans: Plans): Promise<PlansResult> {
     this.#copies += 1;
     await using copy = await SourceCopy.make(join(this.#folder, `copy-${this.#copies}`), bug);
-    if (plans.properties !== undefined) return await runProperties(copy.folder, plans.properties);
+    if (plans.properties !== undefined)
+      return await runUnitTests(copy.folder, plans.properties, { foundBy: 'property', sign: 'Property failed' });
     const request: PlansRequest = { ...this.#request, plans };
     const program = join(copy.folder, 'test/seeded-bugs/run-plans.ts');
     const { stdout } = await execa(process.execPath, [program, JSON.stringify(request)], {
@@ -84,26 +85,21 @@ class Programs implements AsyncDisposable {
 /** More histories than in the push: some bugs show themselves in one of thousands. */
 const histories = { OVERLAY_RUNS: '100000', OWN_WRITES_RUNS: '5000' };
 
-/** Runs unit tests of a copy of the source. */
-async function runProperties(cwd: string, properties: readonly string[]): Promise<PlansResult> {
-  const args = [
-    'run',
-    '--silent',
-    'jest',
-    '--',
-    '--selectProjects',
-    'unit',
-    '--testPathPatterns',
-    properties.join('|'),
-  ];
+/** Runs unit tests of a copy of the source. @param sign in the line that reports a failure */
+async function runUnitTests(
+  cwd: string,
+  files: readonly string[],
+  { foundBy, sign }: { readonly foundBy: FoundBy; readonly sign: string },
+): Promise<PlansResult> {
+  const args = ['run', '--silent', 'jest', '--', '--selectProjects', 'unit', '--testPathPatterns', files.join('|')];
   const { failed, stderr } = await execa('npm', args, { cwd, env: histories, reject: false, timeout: bugTimeoutMs });
   const message = stderr
     .split('\n')
-    .find((line) => line.includes('Property failed'))
+    .find((line) => line.includes(sign))
     ?.trim();
   // A copy whose tests could not run has found nothing.
   if (failed && message === undefined) throw new Error(stderr);
-  return { plans: properties, failures: message === undefined ? [] : [message], foundBy: 'property' };
+  return { plans: files, failures: message === undefined ? [] : [message], foundBy };
 }
 
 /** Explores scenarios with a copy of the source, in a process of its own: a simulation replaces its globals. */
@@ -121,7 +117,18 @@ async function exploreCopy(
   return JSON.parse(stdout.split('\n').at(-1) ?? '');
 }
 
+/** Runs the unit tests of a bug that no scenario has. */
+async function testBug(folder: string, bug: SeededBug, files: readonly string[]): Promise<Tried> {
+  const startedAtMs = performance.now();
+  await using copy = await SourceCopy.make(join(folder, `tested-${seededBugs.indexOf(bug)}`), bug);
+  const result = await runUnitTests(copy.folder, files, { foundBy: 'unit test', sign: '●' });
+  const failure = result.failures[0];
+  const foundBy = failure === undefined ? undefined : result.foundBy;
+  return tell({ name: bug.name, failure, foundBy, seconds: (performance.now() - startedAtMs) / 1000 });
+}
+
 async function exploreBug(folder: string, bug: SeededBug): Promise<Tried> {
+  if (bug.plans.tests !== undefined) return await testBug(folder, bug, bug.plans.tests);
   const startedAtMs = performance.now();
   const scenarios = bug.plans.explore ?? [];
   const result = await exploreCopy(folder, bug, { scenarios, runs: schedules }).catch((error: unknown) => {
@@ -144,10 +151,11 @@ function tell(tried: Tried): Tried {
 
 async function exploreAll(folder: string, all: readonly SeededBug[]): Promise<readonly Tried[]> {
   await Promise.all(all.map(textWith));
-  const simulated = all.filter(({ plans }) => plans.explore !== undefined);
+  const simulated = all.filter(({ plans }) => (plans.explore ?? plans.tests) !== undefined);
   for (const { name, notSimulated } of all) if (notSimulated) console.log(`not simulated: ${name}: ${notSimulated}`);
   const scenarios = [...new Set(simulated.flatMap(({ plans }) => plans.explore ?? []))];
-  const { failure } = await exploreCopy(folder, undefined, { scenarios, runs: 30 });
+  const { failure } =
+    scenarios.length === 0 ? { failure: undefined } : await exploreCopy(folder, undefined, { scenarios, runs: 30 });
   if (failure !== undefined) throw new Error(`a schedule fails without a bug: ${failure}`);
   const tried: Tried[] = [];
   await forEachConcurrently(simulated, async (bug) => void tried.push(await exploreBug(folder, bug)), 2);
@@ -198,7 +206,7 @@ async function tryAll(folder: string, bugs: readonly SeededBug[]): Promise<reado
 function summarize(way: string, tried: readonly Tried[]): boolean {
   const found = tried.filter(({ foundBy }) => foundBy !== undefined);
   const rate = tried.length === 0 ? 1 : found.length / tried.length;
-  const kits = ['undisturbed run', 'perturbation', 'mutation', 'property', 'exploration'] as const;
+  const kits = ['undisturbed run', 'perturbation', 'mutation', 'property', 'exploration', 'unit test'] as const;
   const counts = kits.map((kit) => [found.filter(({ foundBy }) => foundBy === kit).length, kit] as const);
   const foundBy = counts.filter(([count]) => count > 0).map(([count, kit]) => `${count} by ${kit}`);
   const seconds = found.map((each) => each.seconds).sort((one, other) => one - other);

@@ -117,5 +117,33 @@ export const plans: KindPlans = {
       replace: 'return applied.holder;',
       plans: { perturb: ['echo-name-taken'], explore: ['echo-name-taken'] },
     },
+    {
+      name: 'Echo: a Job that has completed is forgotten when it is deleted',
+      file: 'src/kinds/echo/controller.ts',
+      find: "if (delta.type === 'deleted') memory.deletedJob = delta.object;",
+      replace: "if (delta.type === 'added') memory.deletedJob = delta.object;",
+      plans: { tests: ['kinds/echo/echo.test'] },
+    },
+    {
+      name: 'Echo: a CronJob that would take the Job is ignored',
+      file: 'src/kinds/echo/controller.ts',
+      find: 'if (current === undefined && get(CronJob, echo.metadata.name) !== undefined) return cronJobTakesJob(echo);',
+      replace: "if (get(CronJob, '') !== undefined) return cronJobTakesJob(echo);",
+      plans: { tests: ['kinds/echo/echo.test'] },
+    },
+    {
+      name: 'Echo: the pods of a replaced Job run on',
+      file: 'src/kinds/echo/controller.ts',
+      find: "propagationPolicy: 'Foreground'",
+      replace: "propagationPolicy: 'Orphan'",
+      plans: { tests: ['kinds/echo/echo.test'] },
+    },
+    {
+      name: 'Echo: nobody looks at a pod that is overdue',
+      file: 'src/kinds/echo/controller.ts',
+      find: 'requeueAfterMs: untilOverdueMs(pods) }',
+      replace: 'requeueAfterMs: undefined }',
+      plans: { tests: ['kinds/echo/echo.test'] },
+    },
   ],
 };

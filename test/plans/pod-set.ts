@@ -214,5 +214,56 @@ export const plans: KindPlans = {
       replace: 'deletes: true, adopts: true, predicate: () => false }],',
       plans: { perturb: ['pod-set/pod-deleted write 1 unsent'], explore: ['pod-set'] },
     },
+    {
+      name: 'PodSet: a creation without a response is repeated under another name',
+      file: 'src/kinds/pod-set/scaling.ts',
+      find: `    this.#reuseLater(names);
+    const end`,
+      replace: '    const end',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: a deletion that failed comes first again',
+      file: 'src/kinds/pod-set/scaling.ts',
+      find: 'const rankOf = ({ metadata }: Pod): number => ranks.get(metadata.uid) ?? -1;',
+      replace: 'const rankOf = ({ metadata }: Pod): number => (ranks.has(metadata.uid) ? 0 : 0);',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: a deletion without a response is forgotten if a retry does not repeat it',
+      file: 'src/kinds/pod-set/scaling.ts',
+      find: 'isUnansweredError(failed.get(pod)) : !deleted.has(pod) && this.#isUnanswered(pod),',
+      replace: 'isUnansweredError(failed.get(pod)) : false,',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: a rollout does not wait until new pods are ready',
+      file: 'src/kinds/pod-set/removal.ts',
+      find: `  if (active.some((pod) => !isOutdated(pod, hash) && !isReady(pod))) return undefined;
+`,
+      replace: '',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: a webhook without dry runs prevents a rollout',
+      file: 'src/kinds/pod-set/scaling.ts',
+      find: 'if (isQuotaExceeded(error) || isDryRunUnsupported(error)) return true;',
+      replace: 'if (isQuotaExceeded(error)) return true;',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: ended pods stay without a limit',
+      file: 'src/kinds/pod-set/removal.ts',
+      find: 'const keptEnded = 5;',
+      replace: 'const keptEnded = 500;',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
+    {
+      name: 'PodSet: pods that end early are replaced without a pause',
+      file: 'src/kinds/pod-set/removal.ts',
+      find: 'const pausesMs = [0, 10_000, 40_000, 160_000, 300_000];',
+      replace: 'const pausesMs = [0, 0, 0, 0, 0];',
+      plans: { tests: ['kinds/pod-set/pod-set.test'] },
+    },
   ],
 };

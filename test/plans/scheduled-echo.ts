@@ -153,5 +153,26 @@ export const plans: KindPlans = {
         'const cronJob = get(CronJob, name) ?? (await applyAll([child(CronJob, cronJobOf(echo, name, pod))]))[0];',
       plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'], explore: ['scheduled-echo'] },
     },
+    {
+      name: 'ScheduledEcho: a second CronJob stays',
+      file: 'src/kinds/scheduled-echo/controller.ts',
+      find: '{ prune: true }',
+      replace: '{ prune: false }',
+      plans: { tests: ['kinds/scheduled-echo/scheduled-echo.test'] },
+    },
+    {
+      name: 'ScheduledEcho: the status names a Job twice',
+      file: 'src/kinds/scheduled-echo/controller.ts',
+      find: '[...new Set(names)].sort()',
+      replace: '[...names].sort()',
+      plans: { tests: ['kinds/scheduled-echo/scheduled-echo.test'] },
+    },
+    {
+      name: 'ScheduledEcho: the pods of the Jobs are not found',
+      file: 'src/kinds/scheduled-echo/controller.ts',
+      find: "activeJobs(cronJob).map(({ uid = '' }) => uid) }",
+      replace: "activeJobs(cronJob).map(({ name = '' }) => name) }",
+      plans: { tests: ['kinds/scheduled-echo/scheduled-echo.test'] },
+    },
   ],
 };

@@ -39,7 +39,7 @@ export interface PlansResult {
 }
 
 /** A run that nothing perturbed, a perturbed one, a changed property of a spec, or a property of the unit tests. */
-export type FoundBy = 'undisturbed run' | 'perturbation' | 'mutation' | 'property';
+export type FoundBy = 'undisturbed run' | 'perturbation' | 'mutation' | 'property' | 'unit test';
 
 const log = pino({ level: 'silent' });
 

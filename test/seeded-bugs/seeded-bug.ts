@@ -2,7 +2,7 @@ import { cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { linkPackages } from '../../tools/link-packages.ts';
 
-/** A defect to add to a copy of the source, which the kits of `packages/testing`, or a property of the unit tests, must find. */
+/** A defect to add to a copy of the source, which the kits of `packages/testing`, or unit tests, must find. */
 export interface SeededBug {
   /** What is wrong: `PodSet: a deleted pod is not noticed`. */
   readonly name: string;
@@ -13,7 +13,7 @@ export interface SeededBug {
   readonly replace: string;
   /** The plans that should fail. */
   readonly plans: Plans;
-  /** Why no simulation can find it. Absent if `plans.explore` is present. */
+  /** Why no simulation can find it. Absent if `plans.explore` or `plans.tests` is present. */
   readonly notSimulated?: string;
 }
 
@@ -27,6 +27,8 @@ export interface Plans {
   readonly properties?: readonly string[];
   /** Of a simulation: the names of scenarios. */
   readonly explore?: readonly string[];
+  /** Of a simulation: the files of unit tests, if no scenario has the cause. `kinds/echo/echo.test` */
+  readonly tests?: readonly string[];
 }
 
 const repository = join(import.meta.dirname, '../..');

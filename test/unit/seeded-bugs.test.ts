@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { kinds } from '../../src/operator.ts';
 import { simulatedScenario } from '../integration/environment/simulated-scenarios.ts';
@@ -12,9 +14,10 @@ test('there are seeded bugs of the runtime, its cache and each kind, with distin
   expect(seededBugs.length).toBeGreaterThanOrEqual(30);
 });
 
-test('each bug has scenarios that a simulation knows, or says why none shows it', () => {
+test('each bug has scenarios that a simulation knows, or unit tests, or says why none shows it', () => {
   for (const { name, plans, notSimulated } of seededBugs) {
-    expect([name, plans.explore === undefined]).toEqual([name, notSimulated !== undefined]);
+    expect([name, (plans.explore ?? plans.tests) === undefined]).toEqual([name, notSimulated !== undefined]);
+    for (const file of plans.tests ?? []) expect(existsSync(join(import.meta.dirname, `${file}.ts`))).toBe(true);
     for (const scenario of plans.explore ?? []) expect(simulatedScenario(scenario)).toBeDefined();
   }
 });
