@@ -104,15 +104,7 @@ export async function namespaceWithNode(cluster: TestCluster): Promise<string> {
   return namespace;
 }
 
-/** From now on, new pods of the namespace are not scheduled. */
-export async function preventScheduling(cluster: TestCluster, namespace: string): Promise<void> {
-  await labelNamespace(cluster, namespace, null);
-  await waitUntilNewPodsHave(cluster, namespace, undefined);
-}
-
-/**
- * Undoes {@link preventScheduling} for new pods. Delete a pod that was created in between, because it stays pending.
- */
+/** New pods of the namespace get the node from now on. Delete a pod that was created before, because it stays pending. */
 export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, 'true');
   await waitUntilNewPodsHave(cluster, namespace, nodeName);

@@ -2,50 +2,10 @@ import type { Client } from '@echoperator/runtime';
 import {
   MutatingAdmissionPolicy,
   MutatingAdmissionPolicyBinding,
-  ValidatingAdmissionPolicy,
-  ValidatingAdmissionPolicyBinding,
   ValidatingWebhookConfiguration,
 } from '@echoperator/runtime/kinds';
 import { eventually } from '../../../testkit/eventually.ts';
 import { freePorts } from '../../../testkit/free-ports.ts';
-
-/** What a policy denies in one namespace. */
-export interface PolicyOptions {
-  readonly namespace: string;
-  readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
-  readonly resource: string;
-  /** The group of the resource. Default: apps. */
-  readonly group?: string;
-  /** A CEL expression. The policy denies requests for which it is false. */
-  readonly expression: string;
-  readonly message: string;
-  /** Sends a request that the policy denies. */
-  readonly trial: () => Promise<unknown>;
-}
-
-/** Creates a policy and returns when the API server enforces it. The caller removes it. */
-export async function forbid(client: Client, options: PolicyOptions): Promise<{ remove(): Promise<void> }> {
-  const { namespace, operation, resource, group = 'apps', expression, message, trial } = options;
-  const name = `${namespace}-${operation.toLowerCase()}`;
-  const rule = { apiGroups: [group], apiVersions: ['*'], operations: [operation], resources: [resource] };
-  await client.create(ValidatingAdmissionPolicy, {
-    metadata: { name },
-    spec: { matchConstraints: { resourceRules: [rule] }, validations: [{ expression, message }] },
-  });
-  await client.create(ValidatingAdmissionPolicyBinding, {
-    metadata: { name },
-    spec: {
-      policyName: name,
-      validationActions: ['Deny'],
-      matchResources: { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } },
-    },
-  });
-  const remove = async () => {
-    await client.delete(ValidatingAdmissionPolicyBinding, { name });
-    await client.delete(ValidatingAdmissionPolicy, { name });
-  };
-  return whenInForce(`the policy is in force: ${message}`, () => failsWith(trial, message), remove);
-}
 
 /** Which requests an unreachable webhook blocks in one namespace. */
 export interface UnreachableWebhookOptions {

@@ -21,9 +21,10 @@ export type Key = Required<ObjectKey>;
 
 export let cluster: TestCluster;
 let role: ChartRole;
-export let operator: OperatorProcess;
+let operator: OperatorProcess;
 /** Of two StorageClasses: of one the volumes can grow, of the other they cannot. */
-export let [growable, fixed] = ['', ''];
+let growable = '';
+export let fixed = '';
 /** The test's own, removed in the end. */
 export let folder: string;
 const outputs: string[] = [];

@@ -40,8 +40,8 @@ export function jobOf(echo: Echo, status: NonNullable<Job['status']> = {}, metad
   };
 }
 
-export const startTime = '2026-01-01T00:00:01Z';
-export const completionTime = '2026-01-01T00:00:02Z';
+const startTime = '2026-01-01T00:00:01Z';
+const completionTime = '2026-01-01T00:00:02Z';
 
 const condition = (type: string, rest: object) => ({ type, status: 'True', ...rest });
 

@@ -5,7 +5,7 @@ import { PodSet } from '../../../../src/kinds/pod-set/kind.ts';
 import { newPod, templateHash } from '../../../../src/kinds/pod-set/pod.ts';
 import { podSettings } from '../../../../testkit/pod-settings.ts';
 
-export const creationTimestamp = '2026-01-01T00:00:00Z';
+const creationTimestamp = '2026-01-01T00:00:00Z';
 
 /** A PodSet as the API server stores it, of generation 1 and one replica unless told otherwise. */
 export function podSetOf(
