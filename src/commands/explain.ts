@@ -5,8 +5,8 @@ import {
   askForExplanation,
   type ExplainAnswer,
   type ExplainQuery,
+  formatExplanation,
   printableLines,
-  story,
 } from '@echoperator/runtime/process';
 
 /** Thrown when `explain` has nothing to report. The message says why. */
@@ -46,7 +46,7 @@ export async function* explainCommand(
     if (!json && response.problem !== undefined) throw new ExplainError(response.problem);
     const state = stateOf(response);
     if (state !== printed)
-      yield `${json ? printableLines(JSON.stringify(response, undefined, 2)) : story(response, { color })}\n`;
+      yield `${json ? printableLines(JSON.stringify(response, undefined, 2)) : formatExplanation(response, { color })}\n`;
     printed = state;
     if (follow) await delay(followEveryMs);
   } while (follow);

@@ -1,5 +1,5 @@
 /**
- * Generates packages/runtime/src/kinds/built-in-kinds.ts: a constant and a type for each kind that the API server
+ * Generates packages/runtime/src/built-in-kinds/built-in-kinds.ts: a constant and a type for each kind that the API server
  * serves in a stable version. The source is the OpenAPI document of the Kubernetes version that
  * tools/programs/kubernetes pins.
  */
@@ -9,7 +9,7 @@ import { formatSource } from './format-source.ts';
 import { goModuleFolders } from './go-modules.ts';
 
 /** The generated file, as a path in the repository. */
-export const builtInKindsFile = 'packages/runtime/src/kinds/built-in-kinds.ts';
+export const builtInKindsFile = 'packages/runtime/src/built-in-kinds/built-in-kinds.ts';
 
 /** The part of Kubernetes' OpenAPI document that is read: operations and parameters by path. */
 export interface OpenApiDocument {

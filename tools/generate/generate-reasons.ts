@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Reason } from '@echoperator/runtime/controller';
 import { commonReasons } from '../../packages/runtime/src/controller/outcome.ts';
-import { bookStoreConditions, volumeReasons } from '../../src/kinds/book-store/status.ts';
+import { bookStoreConditions, volumeReasons } from '../../src/kinds/book-store/reasons.ts';
 import { disabledReasons } from '../../src/kinds/shared/disabled-controller.ts';
 import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';

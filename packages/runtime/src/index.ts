@@ -18,8 +18,8 @@ export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './c
 export { patchStatus } from './controller/patch-status.ts';
 export { leasePermissions, type PolicyRule, permissions } from './controller/permissions.ts';
 export type { Predicate } from './controller/predicate.ts';
-export * as predicates from './controller/predicates.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
+export * as predicates from './controller/standard-predicates.ts';
 export { owns, watches } from './controller/watch.ts';
 export { type Condition, findCondition } from './kind/condition.ts';
 export { customResourceDefinition, customResourceDefinitions } from './kind/custom-resource-definition.ts';

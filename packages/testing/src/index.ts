@@ -15,8 +15,8 @@ export {
   mutate,
 } from './mutation.ts';
 export { PerturbationError } from './perturb/errors.ts';
+export { type PerturbReport, perturb, type WriteCounts } from './perturb/perturb.ts';
 export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturb/scenario.ts';
-export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
 export {
   isList,
   isStreamedList,

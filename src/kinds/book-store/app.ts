@@ -16,14 +16,8 @@ import {
   selectorLabels,
 } from './desired.ts';
 import type { BookStore } from './kind.ts';
-import {
-  type AppResult,
-  type ComponentOutcome,
-  kubectlCommand,
-  nameTakenOutcome,
-  rolloutOf,
-  withLink,
-} from './status.ts';
+import { withLink } from './reasons.ts';
+import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {

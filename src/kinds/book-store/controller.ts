@@ -22,9 +22,10 @@ import { claimsOfDatabase, statefulSetOfClaim } from './claims.ts';
 import { minOf, reconcileDatabase } from './database.ts';
 import { type Component, selectorLabels, specWithDefaultsOf, statefulSetKey } from './desired.ts';
 import { BookStore, bookStoreFinalizer } from './kind.ts';
+import { bookStoreReasons } from './reasons.ts';
 import { deleteData, deletesClaims } from './reclaim.ts';
 import { affectsRestart } from './restart.ts';
-import { bookStoreReasons, outcomeOf, volumeCondition } from './status.ts';
+import { outcomeOf, volumeCondition } from './status.ts';
 import { volumesNotChecked } from './volume-outcome.ts';
 
 const components: readonly Component[] = ['app', 'database'];

@@ -29,15 +29,9 @@ import {
   volumeName,
 } from './desired.ts';
 import type { BookStore } from './kind.ts';
+import { withLink } from './reasons.ts';
 import { restartPodsForFileSystemResize } from './restart.ts';
-import {
-  type ComponentOutcome,
-  type DatabaseResult,
-  kubectlCommand,
-  nameTakenOutcome,
-  rolloutOf,
-  withLink,
-} from './status.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */

@@ -6,7 +6,8 @@ import { claimsOfDatabase, isForeign, listClaims, podNameOf } from './claims.ts'
 import type { BookStoreContext } from './context.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { BookStore } from './kind.ts';
-import { type BookStoreOutcome, firstOf, kubectlCommand, withLink } from './status.ts';
+import { type BookStoreOutcome, withLink } from './reasons.ts';
+import { firstOf, kubectlCommand } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;

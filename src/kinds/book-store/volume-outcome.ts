@@ -15,8 +15,9 @@ import {
 } from './claims.ts';
 import { type DatabaseSpec, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 import type { BookStore } from './kind.ts';
+import { volumeReasons, withLink } from './reasons.ts';
 import { type ClaimProgress, pendingRestarts, type RestartResult } from './restart.ts';
-import { type ComponentOutcome, firstOf, type VolumeOutcome, volumeReasons, withLink } from './status.ts';
+import { type ComponentOutcome, firstOf, type VolumeOutcome } from './status.ts';
 
 /** The outcome if this reconcile does not get as far as the claims. */
 export function volumesNotChecked(bookStore: BookStore, { message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome {

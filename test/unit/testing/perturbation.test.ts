@@ -2,9 +2,12 @@ import { ConfigMap, Secret } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import type { RunningOperator } from '../../../packages/testing/src/perturb/operator.ts';
 import { ChangeCounts, changesIn, TransitionTimes } from '../../../packages/testing/src/perturb/oracles.ts';
+import {
+  type WritePerturbation,
+  writePerturbations,
+} from '../../../packages/testing/src/perturb/perturbations/by-name.ts';
+import type { PerturbedRun } from '../../../packages/testing/src/perturb/perturbations/perturbation.ts';
 import { isNamed, type LearnedWrite, plansOf } from '../../../packages/testing/src/perturb/plans.ts';
-import { type WritePerturbation, writePerturbations } from '../../../packages/testing/src/perturbations/by-name.ts';
-import type { PerturbedRun } from '../../../packages/testing/src/perturbations/perturbation.ts';
 import { proxiedRequest } from '../../../packages/testing/src/proxied-request.ts';
 
 const write = (description: string, more: Partial<LearnedWrite> = {}): LearnedWrite => ({

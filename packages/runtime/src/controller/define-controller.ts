@@ -24,8 +24,8 @@ import {
   standardReasons,
 } from './outcome.ts';
 import { allow, mergeRules, type PolicyRule } from './permissions.ts';
-import { deletion, or } from './predicates.ts';
 import type { Ending } from './reconcile-end.ts';
+import { deletion, or } from './standard-predicates.ts';
 import { type InformerSource, watchDeltas, watches } from './watch.ts';
 
 /** The cache of a kind. All controllers share it. */

@@ -7,7 +7,6 @@ import type { Kind } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 import type { DesiredStatus } from '../kind/status-patch.ts';
 import type { Logger } from '../shared/logger.ts';
-import type { AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Reads } from './context.ts';
 import type { FailedReconciles, ReconcileContext } from './controller.ts';
 import { isCurrent } from './is-current.ts';
@@ -15,6 +14,7 @@ import type { Outcome, OutcomeReporter, ReportingContext, ReportingObject } from
 import { type AnyOwned, OwnedChildren } from './owned-children.ts';
 import { patchStatus } from './patch-status.ts';
 import { type ReconcileCalls, ReconcileEnd } from './reconcile-end.ts';
+import type { AskedNow } from './requested-children.ts';
 
 /** One reconcile of one object. */
 export interface Run<T extends ReportingObject> {

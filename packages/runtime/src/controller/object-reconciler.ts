@@ -8,7 +8,6 @@ import { controllerOf, isControlledBy, type Kind, versionedResource } from '../k
 import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import type { EventRecorder } from '../observability/event-recorder.ts';
 import type { Logger } from '../shared/logger.ts';
-import { AskedChildren, type AskedNow } from './asked-children.ts';
 import type { Context, Indexed, Lookup, Reads } from './context.ts';
 import type { Reconcile } from './controller.ts';
 import type { AnyDefinition, Owned } from './definition.ts';
@@ -24,6 +23,7 @@ import {
 } from './outcome.ts';
 import { passes } from './predicate.ts';
 import { EndIgnoredError, type Ending, ReconcileCalls } from './reconcile-end.ts';
+import { type AskedNow, RequestedChildren } from './requested-children.ts';
 import { done, type Result, requeueAfter, TerminalError } from './result.ts';
 import { refusedOutcome } from './standard-outcomes.ts';
 import { keysBeforeAndAfter, ownerKeys } from './watch.ts';
@@ -54,7 +54,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   /** By `versionedResource`. */
   readonly #owned: ReadonlyMap<string, Owned<T, M, KubeObject>>;
   readonly #reporter: OutcomeReporter<T, string>;
-  readonly #asked = new AskedChildren();
+  readonly #asked = new RequestedChildren();
   /** By `keyString`. */
   readonly #memories = new Map<string, { readonly uid: string; readonly memory: M }>();
 

@@ -5,11 +5,11 @@ import type { Client, CreateOptions, DeleteOptions } from '../client/client.ts';
 import { controllerReference, isControlledBy, type Kind, versionedResource } from '../kind/kind.ts';
 import { type KubeObject, keyOf, type Manifest } from '../kind/object.ts';
 import { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
-import type { AskedNow } from './asked-children.ts';
 import type { Child, DesiredChild } from './context.ts';
 import type { Owned } from './definition.ts';
 import type { ReportingObject } from './outcome.ts';
 import { ReconcileEnd } from './reconcile-end.ts';
+import type { AskedNow } from './requested-children.ts';
 import { nameTakenOutcome, replacingOutcome } from './standard-outcomes.ts';
 
 /** A kind of children, without their type. */

@@ -1,5 +1,5 @@
+import { Event, Lease } from '../built-in-kinds/built-in-kinds.ts';
 import type { Kind } from '../kind/kind.ts';
-import { Event, Lease } from '../kinds/built-in-kinds.ts';
 
 /** An RBAC rule: the verbs that a controller uses on some resources. */
 export interface PolicyRule {

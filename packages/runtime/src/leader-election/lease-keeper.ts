@@ -1,8 +1,8 @@
+import { Lease } from '../built-in-kinds/built-in-kinds.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
 import { getIfPresent } from '../client/get-if-present.ts';
 import type { ObjectKey } from '../kind/object.ts';
-import { Lease } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { LeadershipLostError } from './errors.ts';

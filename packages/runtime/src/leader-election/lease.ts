@@ -1,6 +1,6 @@
+import type { Lease } from '../built-in-kinds/built-in-kinds.ts';
 import { microTime } from '../kind/micro-time.ts';
 import type { Manifest, ObjectKey } from '../kind/object.ts';
-import type { Lease } from '../kinds/built-in-kinds.ts';
 
 /**
  * What a candidate writes to a Lease, with client-go's field names (LeaderElectionRecord of

@@ -1,4 +1,4 @@
-import type { Lease } from '../kinds/built-in-kinds.ts';
+import type { Lease } from '../built-in-kinds/built-in-kinds.ts';
 import type { TakeoverReason } from './leader-observer.ts';
 import { holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';

@@ -1,9 +1,9 @@
+import { Lease } from '../built-in-kinds/built-in-kinds.ts';
 import { isForbidden } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
 import { cutText } from '../client/cut-text.ts';
 import { listPages } from '../client/list-pages.ts';
 import { keyString, type ObjectKey } from '../kind/object.ts';
-import { Lease } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { ScopeTakenError } from './errors.ts';

@@ -1,8 +1,8 @@
+import { Lease } from '../built-in-kinds/built-in-kinds.ts';
 import { Reflector, type ReflectorTarget } from '../cache/reflector.ts';
 import { isNotFound } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
 import type { ObjectKey } from '../kind/object.ts';
-import { Lease } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import type { CrashDetector } from './crash-detection/crash-detector.ts';

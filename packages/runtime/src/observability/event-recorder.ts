@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { Event } from '../built-in-kinds/built-in-kinds.ts';
 import { isNamespaceTerminating, isNotFound } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
 import type { Gate } from '../client/gate.ts';
 import { apiVersionOf, type Kind } from '../kind/kind.ts';
 import { microTime } from '../kind/micro-time.ts';
 import { type KubeObject, keyOf, type Manifest } from '../kind/object.ts';
-import { Event } from '../kinds/built-in-kinds.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { EventHistory, type EventLimits, type EventSeries } from './event-history.ts';

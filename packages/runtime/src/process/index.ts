@@ -23,10 +23,10 @@ export type {
   Explanation,
 } from '../observability/explanation.ts';
 export { FlightRecorder } from '../observability/flight-recorder.ts';
+export { type FormatExplanationOptions, formatExplanation } from '../observability/format-explanation.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
 export { Metrics } from '../observability/metrics.ts';
 export { printable, printableLines } from '../observability/printable.ts';
-export { type StoryOptions, story } from '../observability/story.ts';
 export type {
   ControllerKeyState,
   ControllerObserver,
@@ -43,8 +43,8 @@ export type { Cause, DeltaCause, PlainCause } from '../queue/cause.ts';
 export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';
-export type { ExplainOptions } from './explaining.ts';
 export { type HealthChecks, Liveness, type LivenessOptions } from './liveness.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';
 export type { OperatorProcess, RunOptions } from './run-operator.ts';
+export type { ExplainOptions } from './start-explaining.ts';
 export { type TerminableProcess, terminationSignal } from './termination-signal.ts';

@@ -8,9 +8,9 @@ import { printableLines } from '../observability/printable.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { LeaderElectionOptions } from './candidate.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
-import { type ExplainOptions, startExplaining } from './explaining.ts';
 import { Liveness, type LivenessOptions } from './liveness.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
+import { type ExplainOptions, startExplaining } from './start-explaining.ts';
 import { type TerminableProcess, terminationSignal } from './termination-signal.ts';
 
 /** The part of Node's `process` that {@link runOperator} uses. */

@@ -5,7 +5,7 @@ import {
   viewPerturbations,
   type WritePerturbation,
   writePerturbations,
-} from '../perturbations/by-name.ts';
+} from './perturbations/by-name.ts';
 import type { Scenario } from './scenario.ts';
 
 /** A write that the operator sent in an undisturbed run. */

@@ -5,12 +5,11 @@ import type { Deployment } from '@echoperator/runtime/kinds';
 import { describe, expect, test } from '@jest/globals';
 import { bookStoreController } from '../../../../src/kinds/book-store/controller.ts';
 import { specWithDefaultsOf } from '../../../../src/kinds/book-store/desired.ts';
+import { bookStoreReasons, documentedReasons } from '../../../../src/kinds/book-store/reasons.ts';
 import {
   type AppResult,
-  bookStoreReasons,
   type ComponentOutcome,
   type DatabaseResult,
-  documentedReasons,
   firstOf,
   outcomeOf,
   rolloutOf,

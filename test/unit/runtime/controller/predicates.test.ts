@@ -7,7 +7,7 @@ import {
   generationChanged,
   ignoringConditionMessages,
   or,
-} from '../../../../packages/runtime/src/controller/predicates.ts';
+} from '../../../../packages/runtime/src/controller/standard-predicates.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);

@@ -2,7 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { build } from 'esbuild';
 
-const kinds = resolve(import.meta.dirname, '../../../../packages/runtime/src/kinds/index.ts');
+const kinds = resolve(import.meta.dirname, '../../../../packages/runtime/src/built-in-kinds/index.ts');
 
 test('a bundle that imports one kind holds no other, and nothing of the generated client', async () => {
   const { outputFiles, metafile } = await build({

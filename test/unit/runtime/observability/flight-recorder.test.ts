@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import type { ObjectKey } from '@echoperator/runtime';
 import { ApiError, type ClientRequest, NoResponseError } from '@echoperator/runtime/client';
 import type { Cause } from '@echoperator/runtime/process';
-import { FlightRecorder, type ObservedController, story } from '@echoperator/runtime/process';
+import { FlightRecorder, formatExplanation, type ObservedController } from '@echoperator/runtime/process';
 import { describe, expect, test } from '@jest/globals';
 import { differencesOf } from '../../../../packages/runtime/src/apply/difference.ts';
 import { DeltaCauses } from '../../../../packages/runtime/src/controller/delta-causes.ts';
@@ -56,7 +56,7 @@ function recording(
   const explained = (name: string) => recorder.explain({ kind: 'Widget', namespace: 'default', name });
   const told = (name: string) => {
     const explanation = explained(name);
-    return story({ ...(explanation && { explanation }), notes: [] });
+    return formatExplanation({ ...(explanation && { explanation }), notes: [] });
   };
   /** A reconcile that creates a Part. */
   const reconcile = (name: string, error?: unknown) => {
@@ -601,7 +601,7 @@ test('the activity of a namespace is in order, without reconciles that sent noth
     ['Widget', 'default/b', 'ok'],
     ['Widget', 'default/a', '403'],
   ]);
-  expect(story({ activity, notes: [] })).toMatch(/Widget default\/b: .*\n +create Part part-of-b: ok/);
+  expect(formatExplanation({ activity, notes: [] })).toMatch(/Widget default\/b: .*\n +create Part part-of-b: ok/);
   expect(recorder.explainActivity({ namespace: 'other', withinSeconds: 300 }).reconciles).toEqual([]);
   expect(recorder.explainActivity({ namespace: 'default', withinSeconds: 0 }).reconciles).toEqual([]);
 });
@@ -617,7 +617,7 @@ describe('what has not ended is told whenever it began', () => {
     expect(activity.reconciles).toMatchObject([{ kind: 'Widget', key: 'default/hangs', steps: [] }]);
     const now = expect.stringMatching(/^a reconcile runs for \d+ ms: no request to the API server is in flight$/);
     expect(activity.unfinished).toEqual([{ kind: 'Widget', key: 'default/hangs', now }]);
-    const told = story({ activity });
+    const told = formatExplanation({ activity });
     expect(told).toContain('still runs');
     expect(told).toMatch(/now: Widget default\/hangs: a reconcile runs for/);
   });
@@ -631,7 +631,7 @@ describe('what has not ended is told whenever it began', () => {
     expect(unfinished()?.map(({ key }) => key)).toEqual(['default/hangs', 'other/b', 'cluster']);
     const activity = recorder.explainActivity({ withinSeconds: 60 });
     expect(activity.reconciles).toHaveLength(1);
-    expect(story({ activity })).toContain('what the operator did in all namespaces in the last 60.0 s');
+    expect(formatExplanation({ activity })).toContain('what the operator did in all namespaces in the last 60.0 s');
   });
 
   test('of at most 100 keys, with the number of the others', () => {
@@ -640,7 +640,7 @@ describe('what has not ended is told whenever it began', () => {
     const activity = recorder.explainActivity({ withinSeconds: 60 });
     expect(activity.unfinished).toHaveLength(100);
     expect(activity.furtherUnfinished).toBe(50);
-    expect(story({ activity })).toContain('and 50 more');
+    expect(formatExplanation({ activity })).toContain('and 50 more');
   });
 });
 
@@ -696,7 +696,7 @@ describe('the records contain no values', () => {
       told('a'),
       JSON.stringify(recorder.explain(query)),
       JSON.stringify(activity),
-      story({ activity, notes: [] }),
+      formatExplanation({ activity, notes: [] }),
     ];
     expect(everything.join()).toContain('metadata.labels.app');
     expect(everything.join()).toContain('spec.list[]');

@@ -1,4 +1,4 @@
-import { printable, printableLines, story } from '@echoperator/runtime/process';
+import { formatExplanation, printable, printableLines } from '@echoperator/runtime/process';
 import { expect, test } from '@jest/globals';
 
 test.each([
@@ -15,8 +15,8 @@ test('a text of several lines keeps them', () => {
   expect(printableLines('one\n\u001b[2Jtwo\n')).toBe('one\n\\u001b[2Jtwo\n');
 });
 
-test('a story has no control characters of what it tells about', () => {
-  expect(story({ notes: ['\u001b[2J'], problem: 'no\u0007' })).toBe('\\u001b[2J\nno\\u0007');
+test('an explanation as text has no control characters', () => {
+  expect(formatExplanation({ notes: ['\u001b[2J'], problem: 'no\u0007' })).toBe('\\u001b[2J\nno\\u0007');
 });
 
 test('JSON means the same', () => {

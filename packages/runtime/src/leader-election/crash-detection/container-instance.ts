@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Pod } from '../../kinds/built-in-kinds.ts';
+import type { Pod } from '../../built-in-kinds/built-in-kinds.ts';
 
 /** One instance of a pod's container. A restart creates another instance of the same name. */
 export interface ContainerInstance {

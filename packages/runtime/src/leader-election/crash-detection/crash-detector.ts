@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
+import { Pod } from '../../built-in-kinds/built-in-kinds.ts';
 import { Reflector } from '../../cache/reflector.ts';
 import { isForbidden } from '../../client/api-error.ts';
 import type { Client } from '../../client/client.ts';
 import type { ObjectKey } from '../../kind/object.ts';
-import { Pod } from '../../kinds/built-in-kinds.ts';
 import type { Logger } from '../../shared/logger.ts';
 import {
   type ContainerInstance,

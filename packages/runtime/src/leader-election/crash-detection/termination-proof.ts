@@ -1,4 +1,4 @@
-import type { Pod } from '../../kinds/built-in-kinds.ts';
+import type { Pod } from '../../built-in-kinds/built-in-kinds.ts';
 import { type ContainerInstance, type ContainerStatus, findContainerStatus } from './container-instance.ts';
 
 /** A `terminated` state: exit code, reason and termination message. */

@@ -1,7 +1,7 @@
-import type { InjectedFault } from '../fault.ts';
-import { type Overtaking, overtake } from '../overtaking.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { ProxiedRequest } from '../proxied-request.ts';
+import type { InjectedFault } from '../../fault.ts';
+import { type Overtaking, overtake } from '../../overtaking.ts';
+import type { ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
 import type { Check, Perturbation, PerturbedRun, WhereWritten } from './perturbation.ts';
 
 /**

@@ -1,14 +1,14 @@
 import { keyOf } from '@echoperator/runtime';
 import { beforeEach, expect, test } from '@jest/globals';
-import { AskedChildren } from '../../../../packages/runtime/src/controller/asked-children.ts';
+import { RequestedChildren } from '../../../../packages/runtime/src/controller/requested-children.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 
 const owner = stored('a', '1');
 const partKey = (name: string) => ({ name, namespace: 'default' });
 
-let children: AskedChildren;
+let children: RequestedChildren;
 beforeEach(() => {
-  children = new AskedChildren();
+  children = new RequestedChildren();
 });
 
 /** A reconcile of the owner that asks for these Parts. */

@@ -1,19 +1,11 @@
 import { createClient } from '@echoperator/runtime/client';
 import { Semaphore } from '@echoperator/runtime/controller';
-import { common, numbered } from './facts.ts';
-import { allEnded, messageOf, PerturbationError } from './perturb/errors.ts';
-import {
-  isNamed,
-  type Learned,
-  type LearnedWrite,
-  type Plan,
-  plansOf,
-  problemOfStates,
-  textOf,
-} from './perturb/plans.ts';
-import { Run, type RunOptions } from './perturb/run.ts';
-import type { PerturbOptions, Scenario } from './perturb/scenario.ts';
-import { SentTimes } from './sent-times.ts';
+import { common, numbered } from '../facts.ts';
+import { SentTimes } from '../sent-times.ts';
+import { allEnded, messageOf, PerturbationError } from './errors.ts';
+import { isNamed, type Learned, type LearnedWrite, type Plan, plansOf, problemOfStates, textOf } from './plans.ts';
+import { Run, type RunOptions } from './run.ts';
+import type { PerturbOptions, Scenario } from './scenario.ts';
 
 /** The result of {@link perturb}. */
 export interface PerturbReport {

@@ -1,6 +1,6 @@
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { OutsideWrite } from '../perturb/scenario.ts';
-import type { ProxiedRequest } from '../proxied-request.ts';
+import type { ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
+import type { OutsideWrite } from '../scenario.ts';
 import type { Check } from './perturbation.ts';
 import { WriteFault } from './write-fault.ts';
 

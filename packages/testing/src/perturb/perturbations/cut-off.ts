@@ -1,5 +1,5 @@
-import { leaseTimings, type RunningOperator } from '../perturb/operator.ts';
-import { isWatch } from '../proxied-request.ts';
+import { isWatch } from '../../proxied-request.ts';
+import { leaseTimings, type RunningOperator } from '../operator.ts';
 import { Handover } from './handover.ts';
 
 /**

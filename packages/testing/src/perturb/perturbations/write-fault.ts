@@ -1,7 +1,7 @@
-import type { Fault, InjectedFault } from '../fault.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { OutsideWrite } from '../perturb/scenario.ts';
-import type { ProxiedRequest } from '../proxied-request.ts';
+import type { Fault, InjectedFault } from '../../fault.ts';
+import type { ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
+import type { OutsideWrite } from '../scenario.ts';
 import type { Perturbation, PerturbedRun } from './perturbation.ts';
 
 /** Perturbs a write to the API server by a fault of the proxy, and one to another system in the same way. */

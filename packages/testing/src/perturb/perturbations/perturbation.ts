@@ -1,8 +1,8 @@
 import type { Kind } from '@echoperator/runtime';
-import type { FaultProxy, ObservedResponse } from '../fault-proxy.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { OutsideWrite, Scenario, ScenarioWorld } from '../perturb/scenario.ts';
-import type { ProxiedRequest } from '../proxied-request.ts';
+import type { FaultProxy, ObservedResponse } from '../../fault-proxy.ts';
+import type { ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
+import type { OutsideWrite, Scenario, ScenarioWorld } from '../scenario.ts';
 
 /**
  * A perturbation of one run. The run calls these methods; those that a perturbation lacks do nothing.

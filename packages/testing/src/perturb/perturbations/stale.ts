@@ -1,6 +1,6 @@
-import type { InjectedFault } from '../fault.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import { isWatch } from '../proxied-request.ts';
+import type { InjectedFault } from '../../fault.ts';
+import { isWatch } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
 import { Retried } from './retried.ts';
 
 const staleMs = 1000;

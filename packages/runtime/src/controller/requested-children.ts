@@ -12,7 +12,7 @@ interface Asked {
  * Which children each object asked for in its last reconcile that asked for any, whether or not they exist and whoever
  * owns them. A change of an object with such a name enqueues the asking object, because a taken name may become free.
  */
-export class AskedChildren {
+export class RequestedChildren {
   /** By `keyString` of the owner. */
   readonly #byOwner = new Map<string, Asked>();
   /** By child: the keys of the owners that ask for it. */

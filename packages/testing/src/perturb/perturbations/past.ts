@@ -1,7 +1,7 @@
 import type { KubeObject } from '@echoperator/runtime';
-import type { FaultProxy, ObservedResponse } from '../fault-proxy.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import { isList, isStreamedList, isWatch, type ProxiedRequest } from '../proxied-request.ts';
+import type { FaultProxy, ObservedResponse } from '../../fault-proxy.ts';
+import { isList, isStreamedList, isWatch, type ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
 import type { Check, WhereWritten } from './perturbation.ts';
 import { Replied } from './replied.ts';
 

@@ -1,7 +1,7 @@
 import type { Kind } from '@echoperator/runtime';
-import type { InjectedFault } from '../fault.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import { isWatch } from '../proxied-request.ts';
+import type { InjectedFault } from '../../fault.ts';
+import { isWatch } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
 import type { Perturbation, PerturbedRun } from './perturbation.ts';
 
 /** The watch of a kind delivers nothing until the operator rests, as from an API server whose cache lags. */

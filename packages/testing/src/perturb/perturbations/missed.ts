@@ -1,6 +1,6 @@
-import type { InjectedFault } from '../fault.ts';
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { ProxiedRequest } from '../proxied-request.ts';
+import type { InjectedFault } from '../../fault.ts';
+import type { ProxiedRequest } from '../../proxied-request.ts';
+import type { RunningOperator } from '../operator.ts';
 import { Lagging } from './lagging.ts';
 
 /** Like `lagging`, but then the operator lists again: it never sees what happened in between. */

@@ -1,5 +1,5 @@
-import type { RunningOperator } from '../perturb/operator.ts';
-import type { OutsideWrite } from '../perturb/scenario.ts';
+import type { RunningOperator } from '../operator.ts';
+import type { OutsideWrite } from '../scenario.ts';
 import { discarded, WriteFault } from './write-fault.ts';
 
 /** The operator crashes before the write is sent. A new operator takes over. */

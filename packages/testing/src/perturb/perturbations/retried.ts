@@ -1,4 +1,4 @@
-import type { OutsideWrite } from '../perturb/scenario.ts';
+import type { OutsideWrite } from '../scenario.ts';
 import { WriteFault } from './write-fault.ts';
 
 /** The API server commits the write, the response is lost, and the operator goes on. */

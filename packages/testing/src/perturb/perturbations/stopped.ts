@@ -1,4 +1,4 @@
-import type { RunningOperator } from '../perturb/operator.ts';
+import type { RunningOperator } from '../operator.ts';
 import { Handover } from './handover.ts';
 
 /** The operator leads, and is told to stop. The write is sent. A warm standby takes over. */

@@ -3,7 +3,7 @@ import { duration, type ExplainAnswer, type ExplainedReconcile, type ExplainedSt
 import { printable } from './printable.ts';
 
 /** Output options. */
-export interface StoryOptions {
+export interface FormatExplanationOptions {
   /** Escape sequences for a terminal. Default false. */
   readonly color?: boolean;
 }
@@ -24,9 +24,12 @@ interface Format {
  * process leads. Control characters in errors and names are escaped.
  *
  * @example
- * console.log(story({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
+ * console.log(formatExplanation({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
  */
-export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOptions = {}): string {
+export function formatExplanation(
+  answer: Partial<ExplainAnswer>,
+  { color = false }: FormatExplanationOptions = {},
+): string {
   const style: Style = color ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
   const { explanation, activity, problem, notes = [], leader } = printableAnswer(answer);
   return [
