@@ -76,8 +76,8 @@ export class WriterRow {
 
   upsert(table: Table): Promise<Written> {
     const { writer, state, signal } = this.#options;
-    // On abort, stop waiting but let the statement run: it ends by its own timeout.
-    return untilAborted(state.tables.rowsOf(table).upsert(rowOf(writer)), signal);
+    // On abort, stop waiting but let a statement that was sent run: it ends by its own timeout.
+    return untilAborted(state.tables.rowsOf(table).upsert(rowOf(writer), signal), signal);
   }
 
   /** Deletes the row from each of the tables. A failure does not keep the row in the tables after it. */
@@ -131,7 +131,7 @@ export class WriterRow {
     if (table === undefined) return;
     const rows = state.tables.rowsOf(this.#allowed(table));
     try {
-      await untilAborted(rows.delete(rowIdOf(writer)), signal);
+      await untilAborted(rows.delete(rowIdOf(writer), signal), signal);
     } catch (error) {
       if (!(error instanceof OutsideDownError) || error.reason !== 'TableMissing') throw error;
       const { deletionTimestamp } = writer.metadata;

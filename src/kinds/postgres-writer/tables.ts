@@ -1,5 +1,6 @@
 import { Semaphore } from '@echoperator/runtime/controller';
 import { Circuit } from '../../external/circuit.ts';
+import { KeyedMutex } from '../../external/concurrency.ts';
 import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
@@ -171,12 +172,16 @@ const tableCircuit = (name: string): Circuit =>
     ...probes,
   });
 
+const neverAborted = new AbortController().signal;
+
 /** The rows of one table, each in a statement of its own. */
 export class Rows {
   readonly #table: Table;
   readonly #database: Pick<Database, 'query'>;
   readonly #circuit: Circuit;
   readonly #statements: Semaphore;
+  /** Orders the statements of a row: one whose reconcile was aborted may still run. */
+  readonly #order = new KeyedMutex();
 
   /** @param options.maxStatements how many statements may run at a time. */
   constructor(
@@ -196,15 +201,20 @@ export class Rows {
   /**
    * Inserts or updates the row, unless it already has these values.
    *
+   * @param signal if it is aborted, no further statement is sent. A statement that was sent runs on.
    * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this row;
-   *   RowBusyError if it is locked or took too long.
+   *   RowBusyError if it is locked or took too long; the signal's reason.
    */
-  async upsert(row: Row): Promise<Written> {
-    const found = await this.#execute<UpsertedRow>((some) => upsert(this.#table, some), row, 'write');
+  upsert(row: Row, signal: AbortSignal = neverAborted): Promise<Written> {
+    return this.#order.run(row.id, signal, () => this.#upsert(row, signal));
+  }
+
+  async #upsert(row: Row, signal: AbortSignal): Promise<Written> {
+    const found = await this.#execute<UpsertedRow>((some) => upsert(this.#table, some), row, { use: 'write', signal });
     if (found === undefined) return 'unchanged';
     if (found.written) return rowColumns.every((column) => found[column] === row[column]) ? 'written' : 'altered';
     // A trigger that skips a row may have written it to a table that inherits from this one.
-    const different = await this.#execute((some) => findDifferent(this.#table, some), row, 'write');
+    const different = await this.#execute((some) => findDifferent(this.#table, some), row, { use: 'write', signal });
     if (different === undefined) return 'unchanged';
     throw new RowRefusedError('the row was not written: a trigger skips it');
   }
@@ -214,8 +224,10 @@ export class Rows {
    *
    * @throws the errors of {@link upsert}.
    */
-  async delete(id: string): Promise<void> {
-    await this.#execute((some) => deleteRow(this.#table, some), id, 'delete');
+  async delete(id: string, signal: AbortSignal = neverAborted): Promise<void> {
+    await this.#order.run(id, signal, () =>
+      this.#execute((some) => deleteRow(this.#table, some), id, { use: 'delete', signal }),
+    );
   }
 
   /**
@@ -227,11 +239,12 @@ export class Rows {
   #execute<R extends object, Item = Row>(
     statementFor: (item?: Item) => Statement,
     item: Item,
-    use: Use,
+    { use, signal }: { readonly use: Use; readonly signal: AbortSignal },
   ): Promise<R | undefined> {
     // Check the circuit after the wait, so that no statement is sent to a table that has become unusable.
-    return this.#statements.use(() =>
-      this.#circuit.call(async () => {
+    return this.#statements.use(async () => {
+      signal.throwIfAborted();
+      return this.#circuit.call(async () => {
         try {
           const [row] = await this.#query<R>(statementFor(item), use);
           return row;
@@ -240,8 +253,8 @@ export class Rows {
           await this.#query(statementFor(), use);
           throw rowError(fault);
         }
-      }),
-    );
+      });
+    });
   }
 
   /**

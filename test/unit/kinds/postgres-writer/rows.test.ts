@@ -75,6 +75,33 @@ function stopClock(): void {
 
 const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, age: 1, country: 'Peru' });
 
+test('a statement that waits for its turn is not sent after its reconcile was aborted', async () => {
+  const gate = Promise.withResolvers<void>();
+  table.opened = gate.promise;
+  const running = [rows.upsert(row(0)), rows.upsert(row(1))];
+  const given = new AbortController();
+  const waiting = rows.upsert(row(2), given.signal);
+  given.abort(new Error('too late'));
+  gate.resolve();
+  await expect(waiting).rejects.toThrow('too late');
+  await Promise.all(running);
+  expect([...table.rows.keys()]).toEqual(['ns/0', 'ns/1']);
+});
+
+test('a row is deleted only after a statement that still writes it has ended', async () => {
+  const gate = Promise.withResolvers<void>();
+  table.opened = gate.promise;
+  const given = new AbortController();
+  const abandoned = rows.upsert(row(0), given.signal);
+  given.abort();
+  table.opened = Promise.resolve();
+  const deleted = rows.delete('ns/0');
+  await setImmediate();
+  gate.resolve();
+  await Promise.all([abandoned, deleted]);
+  expect([...table.rows.keys()]).toEqual([]);
+});
+
 /** All of them at about the same time. */
 const upsertAll = (count: number, name?: string) =>
   Promise.allSettled(Array.from({ length: count }, (_, index) => rows.upsert(row(index, name))));
