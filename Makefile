@@ -56,7 +56,7 @@ integration: $(installed) ## Run the integration tests with a real API server, e
 	@node test/run.ts integration
 
 .PHONY: package
-package: $(installed) ## Test the runtime's npm package in an empty project on Node 24, with the code of the guide
+package: $(installed) ## Test the npm packages in an empty project on Node 24, with the code of the guide
 	@node test/run.ts package
 
 .PHONY: kinds

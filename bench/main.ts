@@ -10,7 +10,7 @@ import { type Command, commandOf, UsageError, usage } from './command.ts';
 import { machine, versions } from './machine.ts';
 import { buildBundles, buildOperators, type Operator, operatorNames } from './operators.ts';
 import { pacesOf } from './paces.ts';
-import { type PartName, parts } from './parts.ts';
+import { type PartName, partNames, parts } from './parts.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
 import { publish } from './publish.ts';
@@ -59,7 +59,7 @@ async function main(args: readonly string[]): Promise<number> {
     const results = await measured(command, context, target);
     await publish(results, target);
     console.log(`\n${report(results)}\n\nThe page with plots is ${join(target, 'benchmark.md')}`);
-    return failed(results) ? 1 : 0;
+    return failed(results, command) ? 1 : 0;
   } catch (error) {
     if (signal.aborted) {
       console.error('interrupted');
@@ -214,8 +214,13 @@ class SavedPart implements RoundsTaken {
   }
 }
 
-/** Whether a scenario has no valid round. */
-const failed = ({ rounds, voidRounds }: Results): boolean =>
-  voidRounds.some((lost) => !rounds.some(({ scenario }) => scenario === lost.scenario));
+/** Whether a scenario of this run has no valid round. */
+const failed = ({ rounds, voidRounds }: Results, command: Command): boolean => {
+  const measured = command.of === 'parts' ? command.parts : partNames;
+  const scenarios = measured.flatMap((part) => parts[part].scenarios);
+  return voidRounds.some(
+    (lost) => scenarios.includes(lost.scenario) && !rounds.some(({ scenario }) => scenario === lost.scenario),
+  );
+};
 
 process.exitCode = await main(process.argv.slice(2));

@@ -314,7 +314,7 @@ test('a StorageClass that cannot grow is named in the condition, and other chang
   const condition = findCondition(store.status?.conditions, 'VolumeResizing');
   expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
   expect(condition?.message).toContain(`StorageClass ${fixed} does not have allowVolumeExpansion: true`);
-  expect(condition?.message).toContain('The API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
+  expect(condition?.message).toContain('the API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
   expect(await requestOf(at.key)).toBe('1Gi');
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const args = ['--namespace', at.key.namespace, 'get', 'bookstores'];

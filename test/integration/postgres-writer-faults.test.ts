@@ -83,3 +83,33 @@ describe('an outage of the database during many writes', () => {
     180_000,
   );
 });
+
+describe('a lock of another client', () => {
+  test('on a table delays only its PostgresWriters', async () => {
+    await world.startOperator();
+    const client = await world.database.connect();
+    const namespace = await world.cluster.namespace();
+    try {
+      await client.query('BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE');
+      await world.applyMany(namespace, 30, { ...jane, table: 'a' });
+      const busy = await world.withReason({ name: 'many-0', namespace }, 'TableBusy');
+      expect(readyOf(busy)?.message).toContain('the table public.a: ');
+      const key = world.newKey('elsewhere');
+      await world.apply(key, { ...jane, table: 'b' });
+      await world.withReason(key, 'RowWritten');
+    } finally {
+      await client.query('COMMIT');
+      await client.end();
+    }
+    await world.settled(namespace, ['a']);
+  });
+});
+
+test('a deleted namespace leaves no row and no PostgresWriter behind', async () => {
+  await world.startOperator();
+  const namespace = await world.cluster.namespace();
+  await world.applyMany(namespace, 40, jane);
+  await world.settled(namespace, ['students']);
+  await world.cluster.deleteNamespace(namespace);
+  expect(await world.rows('students', namespace)).toEqual([]);
+});

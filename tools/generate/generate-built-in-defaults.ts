@@ -6,8 +6,8 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { createClient } from '@echoperator/runtime/client';
-import { apiVersionOf } from '../../packages/runtime/src/kind/kind.ts';
-import { ApiServer } from '../../packages/testing/src/api-server.ts';
+import { apiVersionOf } from '@echoperator/runtime/internal';
+import { ApiServer } from '@echoperator/testing';
 import { ensureBinFolder } from '../programs/index.ts';
 import { builtInSamples } from './built-in-samples.ts';
 import { formatSource } from './format-source.ts';

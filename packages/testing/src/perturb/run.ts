@@ -104,8 +104,8 @@ export class Run implements PerturbedRun {
     this.#violations.add(violation);
   }
 
-  touch(): void {
-    this.#activity.touch();
+  noteActivity(): void {
+    this.#activity.noteActivity();
   }
 
   hold(release: () => void): void {
@@ -171,7 +171,7 @@ export class Run implements PerturbedRun {
     if (operator !== undefined) await perturbation?.beforePlannedStep?.(operator);
     try {
       await act(this.#world);
-      this.touch();
+      this.noteActivity();
       await this.#end(step);
     } finally {
       perturbation?.afterPlannedStep?.();
@@ -190,7 +190,7 @@ export class Run implements PerturbedRun {
     const release = this.#release;
     if (release === undefined) return;
     this.#release = undefined;
-    this.touch();
+    this.noteActivity();
     this.note('what was held back arrives');
     release();
   }
@@ -244,7 +244,7 @@ export class Run implements PerturbedRun {
   #checkChanges(): void {
     if (this.#plan === undefined || !this.#isChecked('changes')) return;
     const taken = this.#stepsToTake().map(([name]) => name);
-    // After steps that were left out, the last one has something else to delete.
+    // If steps were skipped, the last one has something else to delete.
     const isWhole = taken.length === Object.keys(this.scenario.steps).length;
     const compared = isWhole ? taken : taken.slice(0, -1);
     const [learned, own] = [this.#plan.learned.changes, this.recording.changes.facts];
@@ -269,7 +269,7 @@ export class Run implements PerturbedRun {
     const write: OutsideWrite = {
       isForwarded: Promise.resolve(true),
       respond: () => {
-        this.touch();
+        this.noteActivity();
         this.note(`  responded: ${description}`);
         this.#violations.checkOutside(this.#world.namespace, description);
         return true;
@@ -297,7 +297,7 @@ export class Run implements PerturbedRun {
   }
 
   #onResponse(request: ProxiedRequest, response: ObservedResponse | undefined, operator: RunningOperator): void {
-    this.touch();
+    this.noteActivity();
     if (request.verb === 'list' && response?.status === 200) this.#perturbation?.onList?.(request, response, operator);
     if (!isCounted(request)) return;
     const isReport = response?.status === 200 && request.path.endsWith('/status');

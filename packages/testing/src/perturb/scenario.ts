@@ -80,7 +80,7 @@ export interface Scenario {
   readonly perturbedSteps?: readonly string[];
   /**
    * Whether a step changes the definition of a kind. Around that, the API server may deliver an object without members that the definition
-   * before did not have. Therefore `past` and `overtaken` are left out, and `lastTransitionTime` is not checked. Default false.
+   * before did not have. Therefore `past` and `overtaken` are skipped, and `lastTransitionTime` is not checked. Default false.
    */
   readonly changesDefinitions?: boolean;
   /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */

@@ -155,7 +155,7 @@ const namespace = 'default';
  * resulting objects are compared. A failing schedule is shortened before it is reported.
  *
  * @throws ExplorationError; Error if the undisturbed run fails; TypeError for a scenario with another system, or one
- *   that changes definitions. Requires the package `fast-check`.
+ *   that changes definitions.
  */
 export async function explore(options: ExploreOptions): Promise<ExploreReport> {
   requireSimulated(options.scenario);
@@ -265,7 +265,7 @@ interface Choice {
 class Exploration {
   /** The objects after each step. */
   readonly states = new Map<string, Facts>();
-  /** Of the steps of the story, those that another choice than the undisturbed one has led to. */
+  /** The steps of {@link story} that follow from a choice other than the undisturbed one. */
   readonly deviations: string[] = [];
   readonly schedule: readonly number[];
   readonly #options: ExploreOptions;

@@ -266,7 +266,7 @@ test('a StorageClass that cannot grow is named', async () => {
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `${cannotBeRaised}: StorageClass fixed does not have allowVolumeExpansion: true or does not exist; ${see('storageclasscannotgrow')}`,
+    message: `${cannotBeRaised}: StorageClass fixed does not have allowVolumeExpansion: true or does not exist: the API server says: forbidden: the storageclass that provisions the pvc must support resize; ${see('storageclasscannotgrow')}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('the claim has no StorageClass');
 });
@@ -328,7 +328,7 @@ describe('VolumesSettled', () => {
   test('says so if there is no claim', async () => {
     expect((await reconcile({ claims: [] })).volume.message).toBe('StatefulSet shop-db has no claim yet');
     const { volume } = await reconcile({ claims: [], bookDB: { replicas: 0 } });
-    expect(volume.message).toBe('bookDB.replicas is 0: no volume is in use');
+    expect(volume.message).toBe('bookDB.replicas is 0: no volume is in use. Claims of removed replicas may still grow');
   });
 
   test('names a request that is larger than the volume, which the driver may still try to provide', async () => {

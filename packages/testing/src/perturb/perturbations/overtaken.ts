@@ -34,7 +34,7 @@ export class Overtaken implements Perturbation {
     return this.#overtaking !== undefined;
   }
 
-  /** The operator creates a replaced child anew. */
+  /** The operator creates a replaced child again. */
   get unchecked(): readonly Check[] {
     return this.#overtaking?.type === 'replaced' ? ['changes', 'generations'] : [];
   }
@@ -54,7 +54,7 @@ export class Overtaken implements Perturbation {
     await this.#overtaking.check();
     this.#isUndone = true;
     await this.#overtaking.undo();
-    this.#run.touch();
+    this.#run.noteActivity();
     this.#run.note('what somebody else did is undone');
   }
 

@@ -54,7 +54,7 @@ export interface PerturbedRun {
   /** Makes the run fail, whatever else happens. */
   fail(violation: Error): void;
   /** Something happens that is no request, response or event: the operator does not rest yet. */
-  touch(): void;
+  noteActivity(): void;
   /** Calls `release` when the operator rests, or after three seconds: a step may wait for what the operator does only with events. */
   hold(release: () => void): void;
   /** Calls `release` when the operator rests. */

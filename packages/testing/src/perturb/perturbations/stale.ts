@@ -24,7 +24,7 @@ export class Stale extends Retried {
     this.run.note(`no events for ${staleMs} ms`);
     setTimeout(() => {
       fault.off();
-      this.run.touch();
+      this.run.noteActivity();
     }, staleMs);
   }
 }
