@@ -96,6 +96,13 @@ export const plans: KindPlans = {
       plans: { mutate: ['Echo/message'], explore: ['echo-anew'] },
     },
     {
+      name: 'Echo: a Job is replaced although the cached Echo may be stale',
+      file: 'src/kinds/echo/controller.ts',
+      find: 'if (!(await isCurrent())) return undefined;',
+      replace: '',
+      plans: { tests: ['kinds/echo/echo.test'] },
+    },
+    {
       name: 'Echo: the Job has no owner',
       file: 'packages/runtime/src/controller/owned-children.ts',
       find: 'const metadata = { ...place, ...child.metadata, ownerReferences: references };',

@@ -199,6 +199,17 @@ describe('a new message', () => {
       expect(world.events).not.toContain('Normal JobRecreated');
     }));
 
+  test('keeps the Job while the API server cannot say whether the cached Echo is current', () =>
+    run(async (world) => {
+      await world.apply({ message: 'Hola' });
+      world.refuse = ({ verb, kind }) => (verb === 'get' && kind === Echo ? failing : undefined);
+      await world.apply({ message: 'Adiós' });
+      expect(world.writes).not.toContain('delete Job hello');
+      world.refuse = () => undefined;
+      await world.advance(60);
+      expect(world.writes).toContain('delete Job hello');
+    }));
+
   test('is printed although an earlier one was', () =>
     run(async (world) => {
       await world.apply({ message: 'one' });
