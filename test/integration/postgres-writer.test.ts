@@ -524,6 +524,10 @@ test('explain tells that a row is refused, and no value of it', async () => {
 
 describe('statements and connections', () => {
   test('connections are encrypted and verify the host', async () => {
+    // So that there is a connection.
+    const key = world.newKey('encrypted');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
     const [row] = await world.database.query(`SELECT bool_and(s.ssl) AS encrypted
       FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`);
     expect(row).toEqual({ encrypted: true });
