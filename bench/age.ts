@@ -1,6 +1,6 @@
 /**
- * Tells how many commits have changed src/ or packages/ since the oldest part of docs/benchmark.md was measured, and exits with 1 if
- * there are any:
+ * Tells how many commits have changed src/ or packages/ since the oldest part of docs/benchmark.md was measured, and
+ * exits with 1 if there are any:
  *
  *     node bench/age.ts
  */

@@ -60,7 +60,9 @@ const peers: Readonly<Record<OperatorName, () => Promise<Readonly<Record<string,
 /** What a run itself writes: the next part must not take it for a change of the code. */
 const written = ['docs/benchmark', 'docs/benchmark.md'];
 
-/** Returns the commit, with a plus if the work tree differs from it in more than the page. Outside a clone: `unknown`. */
+/**
+ * Returns the commit, with a plus if the work tree differs from it in more than the page. Outside a clone: `unknown`.
+ */
 async function revision(): Promise<string> {
   const git = (...args: readonly string[]) => execa('git', args, { cwd: repository, reject: false });
   const { stdout: commit, exitCode } = await git('rev-parse', '--short=10', 'HEAD');

@@ -164,7 +164,10 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
   };
 }
 
-/** Whether these values of a plan, those of a part, are at least as large as the usual ones. Only such a run is published. */
+/**
+ * Whether these values of a plan, those of a part, are at least as large as the usual ones. Only such a run is
+ * published.
+ */
 export const isWhole = (plan: Plan, keys: readonly (keyof Plan)[]): boolean =>
   keys.every((key) => {
     const [value, least] = [plan[key], usual[key]];

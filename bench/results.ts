@@ -53,7 +53,9 @@ export interface PartRun {
   readonly versions: Readonly<Record<string, string>>;
   /** How many disturbed rounds were run again instead of being counted. Absent if it was not recorded. */
   readonly repeatedRounds?: number;
-  /** The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part in bursts. */
+  /**
+   * The highest rate of the slower of the Go and Rust peers in Echos per second. Absent if neither took part in bursts.
+   */
   readonly slowerRate?: number;
 }
 
@@ -61,13 +63,19 @@ export interface Results {
   /** The parts that were measured. */
   readonly parts: Readonly<Partial<Record<PartName, PartRun>>>;
   readonly plan: Plan;
-  /** How many later commits changed src/ or packages/ when the page was made. Absent if git does not know a measured commit. */
+  /**
+   * How many later commits changed src/ or packages/ when the page was made. Absent if git does not know a measured
+   * commit.
+   */
   readonly age?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
 }
 
-/** Returns the results with the run of a part that begins now: without its earlier rounds, and with the new plan's values for it. */
+/**
+ * Returns the results with the run of a part that begins now: without its earlier rounds, and with the new plan's
+ * values for it.
+ */
 export function renewed(results: Results, part: PartName, run: PartRun, plan: Plan): Results {
   const { scenarios, plan: keys } = parts[part];
   const isOther = ({ scenario }: Pick<VoidRound, 'scenario'>): boolean => !scenarios.includes(scenario);

@@ -243,7 +243,10 @@ export async function failoverRounds(
   }
 }
 
-/** Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API server. */
+/**
+ * Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API
+ * server.
+ */
 export async function outsideRounds(
   operators: readonly Operator[],
   context: RunContext,

@@ -1,6 +1,7 @@
 /**
- * The program behind `make explore`: runs the scenarios that a simulation knows, without an API server, under random schedules. Without
- * EXPLORE_SEED, which repeats those, it first tries every schedule that deviates once from the undisturbed run.
+ * The program behind `make explore`: runs the scenarios that a simulation knows, without an API server, under random
+ * schedules. Without EXPLORE_SEED, which repeats those, it first tries every schedule that deviates once from the
+ * undisturbed run.
  *
  *     node test/explore.ts    explores the scenarios whose names begin with SCENARIO (default: all), from EXPLORE_SEED (default: a random
  *                             number, which it prints) and for MINUTES (default: 40)

@@ -4,7 +4,8 @@
  *     node test/mutate.ts    runs the plans whose names begin with PLAN, such as `Echo/message` or `Echo/histories` (default: all).
  *                            MUTATION_SEED repeats the random histories of another run, HISTORIES is their number per kind (20)
  *
- * Exits with 0 if no plan failed, every property was changed or is immutable, and every CEL rule was broken, 1 otherwise.
+ * Exits with 0 if no plan failed, every property was changed or is immutable, and every CEL rule was broken, 1
+ * otherwise.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -19,7 +19,10 @@ const watchedTypes: ReadonlySet<string> = new Set([
   'WORKER',
 ]);
 
-/** How long a handle that is being closed may take, in milliseconds: a busy machine needs more than one turn of the loop. */
+/**
+ * How long a handle that is being closed may take, in milliseconds: a busy machine needs more than one turn of the
+ * loop.
+ */
 const closingMs = 2_000;
 
 interface Handle {
@@ -47,8 +50,8 @@ class OpenHandlesError extends Error {
 }
 
 /**
- * Node, and a test file fails when it leaves a timer, a connection, a server or a process open: the message says where each was
- * made. Jest itself only prints a warning, without the file's name, and kills the worker.
+ * Node, and a test file fails when it leaves a timer, a connection, a server or a process open: the message says where
+ * each was made. Jest itself only prints a warning, without the file's name, and kills the worker.
  */
 export default class OpenHandlesEnvironment extends TestEnvironment {
   readonly #handles = new Map<number, Handle>();
@@ -67,7 +70,8 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
 
   override async setup(): Promise<void> {
     await super.setup();
-    // Jest's main process was killed. Without this the worker would go on, and so would the programs that it has started.
+    // Jest's main process was killed. Without this the worker would go on, and so would the programs that it has
+    // started.
     if (isWorker) process.on('disconnect', die);
     // Node makes the process's streams when they are first read: before the hook, so that no file answers for them.
     void process.stdout;
@@ -113,7 +117,10 @@ interface ReportedHandle {
 /** Longer than a poll pauses, and shorter than the 500 ms that jest leaves a worker between SIGTERM and SIGKILL. */
 const explainingMs = 350;
 
-/** Jest sends SIGTERM to a worker that does not exit: the worker says what keeps it alive. Without it the cause would be lost. */
+/**
+ * Jest sends SIGTERM to a worker that does not exit: the worker says what keeps it alive. Without it the cause would be
+ * lost.
+ */
 function explainHangingWorker(): void {
   // What polls sets its next timer meanwhile.
   const stacks = new Set<string>();
@@ -143,7 +150,10 @@ function explainHangingWorker(): void {
 
 if (isWorker) process.once('SIGTERM', explainHangingWorker);
 
-/** Where the caller's caller is called from, Node's own lines left out; undefined within jest, which has timers of its own. */
+/**
+ * Where the caller's caller is called from, Node's own lines left out; undefined within jest, which has timers of its
+ * own.
+ */
 function ownStack(): string | undefined {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 40;

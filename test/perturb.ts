@@ -1,5 +1,6 @@
 /**
- * The program behind `make perturb`: crashes and lost replies at every write of the operator, and stale views in every step.
+ * The program behind `make perturb`: crashes and lost replies at every write of the operator, and stale views in every
+ * step.
  *
  *     node test/perturb.ts    runs the plans that PLAN names, such as `echo`, `echo/create write 1 unsent` or
  *                             `echo/create patch echos hello/status unsent` (default: all)
@@ -67,7 +68,10 @@ async function startCluster(folder: string, resources: AsyncDisposableStack) {
   return { connection: await kubeconfigConnection(kubeconfigPath), cluster };
 }
 
-/** Runs all at the same time. The plans over the original definitions mostly wait, so their first step has a cluster of its own. */
+/**
+ * Runs all at the same time. The plans over the original definitions mostly wait, so their first step has a cluster of
+ * its own.
+ */
 async function runAll(folder: string): Promise<PerturbReport> {
   const folders = ['ours', 'original-first', 'original-later'].map((name) => join(folder, name));
   for (const each of folders) await mkdir(each);

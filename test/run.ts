@@ -1,14 +1,14 @@
 /**
- * The runner behind `make test`, `make quick` and `make test-nightly`. Runs every suite, even if an earlier one failed. Then prints the
- * slowest files and tests, a table of the suites, the failed tests, and the sums.
+ * The runner behind `make test`, `make quick` and `make test-nightly`. Runs every suite, even if an earlier one failed.
+ * Then prints the slowest files and tests, a table of the suites, the failed tests, and the sums.
  *
  *     node test/run.ts                        the suites that every change must pass
  *     node test/run.ts unit integration       only these suites
  *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of files that changed since REVISION (main)
  *     node test/run.ts --nightly [SUITE…]     the suites that take longer
  *
- * TEST_SEED repeats the order of files of another run, and the random values of nightly-unit. With TEST_COMPLETE=1 a suite that was left out
- * or a skipped test fails the run.
+ * TEST_SEED repeats the order of files of another run, and the random values of nightly-unit. With TEST_COMPLETE=1 a
+ * suite that was left out or a skipped test fails the run.
  *
  * Exits with 0 if no suite failed, 1 if one failed, 2 for an unknown suite, 128 + n after signal n.
  */
@@ -87,7 +87,11 @@ class Runner {
     setTimeout(() => this.#kill('SIGKILL'), graceMs).unref();
   }
 
-  /** Runs the suites of a lane one after the other. @param prefixesLines whether each line starts with the suite's name */
+  /**
+   * Runs the suites of a lane one after the other.
+   *
+   * @param prefixesLines whether each line starts with the suite's name
+   */
   async runAll(lane: readonly Suite[], prefixesLines: boolean): Promise<readonly SuiteOutcome[]> {
     const outcomes: SuiteOutcome[] = [];
     for (const suite of lane) {
@@ -132,7 +136,8 @@ class Runner {
     const child = execa(file, args, {
       cwd: repository,
       detached: true,
-      // The cluster's programs and their compiler are written in Go. Collect their garbage less often: processors are what is scarce.
+      // The cluster's programs and their compiler are written in Go. Collect their garbage less often: processors are
+      // what is scarce.
       env: {
         GOGC: '400',
         // A killed test leaves its temporary files there.

@@ -1,12 +1,14 @@
 /**
- * The program behind `make seeded-bugs`: adds one bug after the other to a copy of the source, and runs plans of the perturbation and
- * mutation kits, or properties of the unit tests, against it, to show that these find bugs.
+ * The program behind `make seeded-bugs`: adds one bug after the other to a copy of the source, and runs plans of the
+ * perturbation and mutation kits, or properties of the unit tests, against it, to show that these find bugs.
  *
  *     node test/seeded-bugs.ts    tries the bugs whose names begin with BUG, such as `Pet` (default: all), in WAY (default: both)
  *
- * WAY is `simulation` (`explore`, or unit tests, in a process for each bug, without an API server) or `cluster` (`perturb`, `mutate` and unit tests).
+ * WAY is `simulation` (`explore`, or unit tests, in a process for each bug, without an API server) or `cluster`
+ * (`perturb`, `mutate` and unit tests).
  *
- * Exits with 0 if each way finds at least 95 % of the bugs that it has plans for, and nothing in the source without a bug.
+ * Exits with 0 if each way finds at least 95 % of the bugs that it has plans for, and nothing in the source without a
+ * bug.
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,7 +30,10 @@ const requiredRate = 0.95;
 /** How long the plans of a bug, its schedules in a simulation, and the plans of all bugs, may take. */
 const [bugTimeoutMs, exploreTimeoutMs, allTimeoutMs] = [240_000, 600_000, 1_200_000];
 
-/** How many schedules a simulation tries of each scenario: most bugs show themselves in the first, the rarest after some hundred. */
+/**
+ * How many schedules a simulation tries of each scenario: most bugs show themselves in the first, the rarest after some
+ * hundred.
+ */
 const schedules = 2000;
 
 interface Tried {

@@ -3,9 +3,10 @@
  *
  *     node test/soak.ts        runs for SOAK_MINUTES (10); FAULTS_SEED repeats the faults of another run
  *
- * After each round of faults the stores must equal the cluster, and all changes must be reconciled. The heap must stay flat: its size after
- * a garbage collection, measured once per round, must increase by less than a tenth over the whole time, by least squares. The first
- * fifth does not count, because code that runs for the first time allocates memory permanently.
+ * After each round of faults the stores must equal the cluster, and all changes must be reconciled. The heap must stay
+ * flat: its size after a garbage collection, measured once per round, must increase by less than a tenth over the whole
+ * time, by least squares. The first fifth does not count, because code that runs for the first time allocates memory
+ * permanently.
  *
  * Exits with 0 if the test passes, 1 if it fails.
  */

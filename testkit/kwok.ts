@@ -104,7 +104,9 @@ export async function namespaceWithNode(cluster: TestCluster): Promise<string> {
   return namespace;
 }
 
-/** New pods of the namespace get the node from now on. Delete a pod that was created before, because it stays pending. */
+/**
+ * New pods of the namespace get the node from now on. Delete a pod that was created before, because it stays pending.
+ */
 export async function allowScheduling(cluster: Pick<TestCluster, 'client'>, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, 'true');
   await waitUntilNewPodsHave(cluster, namespace, nodeName);

@@ -1,6 +1,7 @@
 /**
- * An operator for websites: each Website has a ConfigMap with its page, a Deployment that serves it, a Service and an Ingress. Its
- * WebsiteClass, cluster-scoped, tells the image and the DNS service, which gets the website's name over HTTP.
+ * An operator for websites: each Website has a ConfigMap with its page, a Deployment that serves it, a Service and an
+ * Ingress. Its WebsiteClass, cluster-scoped, tells the image and the DNS service, which gets the website's name over
+ * HTTP.
  *
  *     node website.ts crds     prints the CustomResourceDefinitions
  *     node website.ts role     prints its ClusterRole

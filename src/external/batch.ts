@@ -5,8 +5,8 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Executes items together. Batches run one at a time. An item that is added while a batch runs belongs to the next one, so every item is
- * executed by a call that begins after it was added.
+ * Executes items together. Batches run one at a time. An item that is added while a batch runs belongs to the next one,
+ * so every item is executed by a call that begins after it was added.
  */
 export class Batch<Item, Result> {
   readonly #executeAll: (items: readonly Item[]) => Promise<readonly Result[]>;

@@ -45,8 +45,8 @@ export const everyHelm = ['helm', 'helm4'] as const;
 export type HelmName = (typeof everyHelm)[number];
 
 /**
- * The versions of Helm that each test runs with: Helm 4, and with `HELMS=every` (nightly) also Helm 3. lint.test.ts always checks
- * that both render the same manifests.
+ * The versions of Helm that each test runs with: Helm 4, and with `HELMS=every` (nightly) also Helm 3. lint.test.ts
+ * always checks that both render the same manifests.
  */
 export const helmNames: readonly HelmName[] = process.env.HELMS === 'every' ? everyHelm : ['helm4'];
 
@@ -159,7 +159,12 @@ export class Helm {
     return `${stdout}\n${stderr}`;
   }
 
-  /** Runs `helm show chart` for a version in a registry without TLS. @returns both outputs. @throws HelmError if it is not there */
+  /**
+   * Runs `helm show chart` for a version in a registry without TLS.
+   *
+   * @returns both outputs.
+   * @throws HelmError if it is not there
+   */
   async showChart(version: string): Promise<string> {
     const { stdout, stderr } = await this.#execute([
       'show',

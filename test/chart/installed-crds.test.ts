@@ -59,7 +59,8 @@ async function removeCrds(): Promise<void> {
     if (await cluster.isGone(get)) continue;
     await cluster.client.deleteCollection(kind, { namespace: 'default' });
     await cluster.client.delete(CustomResourceDefinition, { name });
-    // With it the API server would first look for objects of the kind, of which there are none, and on a busy machine take minutes.
+    // With it the API server would first look for objects of the kind, of which there are none, and on a busy machine
+    // take minutes.
     await withoutFinalizer(name);
     await eventually(`${name} is gone`, () => cluster.isGone(get));
   }
@@ -114,7 +115,10 @@ async function kubectl(args: readonly string[], items: readonly object[] = []): 
   await execa(program, args, { input, env: { KUBECONFIG: cluster.kubeconfig } });
 }
 
-/** Installs a release whose chart has the definitions in `crds`, in the second namespace. {@link uninstallAll} removes it. */
+/**
+ * Installs a release whose chart has the definitions in `crds`, in the second namespace. {@link uninstallAll} removes
+ * it.
+ */
 const installWithCrds = async (name: HelmName, crds: readonly object[]): Promise<void> =>
   upgrade(await helmOf(name, await chartWithCrds(crds)), { release: 'other', namespace: second });
 
@@ -139,7 +143,10 @@ const preparations: Readonly<Record<string, () => Promise<void>>> = {
   ),
 };
 
-/** With `HELMS=every` (nightly) each installation is over each of them. The others differ from these only in who has prepared the cluster. */
+/**
+ * With `HELMS=every` (nightly) each installation is over each of them. The others differ from these only in who has
+ * prepared the cluster.
+ */
 const ways = Object.keys(preparations).filter(
   (way) =>
     helmNames.length > 1 || !/^(.* by kubectl apply|.* by helm4, .*|a release of an older version by helm)$/.test(way),

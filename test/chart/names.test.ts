@@ -16,7 +16,10 @@ const everything = {
   },
 };
 
-/** Names that Helm and Kubernetes accept, and that YAML would read as something else than a text, or that begin with a digit. */
+/**
+ * Names that Helm and Kubernetes accept, and that YAML would read as something else than a text, or that begin with a
+ * digit.
+ */
 const oddNames = ['123', '1st', '1e3', 'true', 'null', '0x1f', `9${'n'.repeat(52)}`, 'my.2nd'];
 
 /** https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ */

@@ -98,7 +98,8 @@ describe.each(helmNames)('scope.namespaced, by %s', (name) => {
 });
 
 describe.each(helmNames)('two copies below one parent chart, by %s', (name) => {
-  // Helm cannot tell that they watch the same namespace: they are one release, of which a copy sees only its own values.
+  // Helm cannot tell that they watch the same namespace: they are one release, of which a copy sees only its own
+  // values.
   it('have operators that see each other', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'parent-'));
     try {

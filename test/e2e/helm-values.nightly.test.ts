@@ -103,7 +103,10 @@ async function switchOn(home: string): Promise<readonly string[]> {
   return (await valuesOfDisabledKinds()).map((value) => value.replace('db.example', Database.host));
 }
 
-/** Specs that differ from the examples of {@link kindPlans}: their text is the message, and the name of the pet and of the row. */
+/**
+ * Specs that differ from the examples of {@link kindPlans}: their text is the message, and the name of the pet and of
+ * the row.
+ */
 const specs: Partial<Readonly<Record<ControllerName, (text: string) => object>>> = {
   echo: (message) => ({ message }),
   scheduledEcho: (message) => ({ message, schedule: '0 0 1 1 *' }),
@@ -116,7 +119,10 @@ const specs: Partial<Readonly<Record<ControllerName, (text: string) => object>>>
   postgresWriter: (name) => ({ table: 'students', name, age: 20, country: 'Spain' }),
 };
 
-/** The name of the object of a round. A namespace has one BookStore, because the tutorial's names its database's Service. */
+/**
+ * The name of the object of a round. A namespace has one BookStore, because the tutorial's names its database's
+ * Service.
+ */
 const nameOf = (kind: string, round: string): string => (kind === 'BookStore' ? 'shop' : round);
 
 const helms: readonly HelmName[] = ['helm', 'helm4'];
@@ -187,8 +193,8 @@ const names = async (resources: string, namespace: string): Promise<readonly str
   (await cluster.kubectl(['get', resources, '--namespace', namespace, '--output=name'])).split('\n').filter(Boolean);
 
 /**
- * What an uninstallation leaves besides the CRDs (docs/operations.md, the chart's README): the Lease, the pod of `helm test`, and with a
- * pet store its claim, which holds all pets.
+ * What an uninstallation leaves besides the CRDs (docs/operations.md, the chart's README): the Lease, the pod of `helm
+ * test`, and with a pet store its claim, which holds all pets.
  */
 const documentedRemains = (fullname: string, hasPetStore: boolean): readonly string[] => [
   `lease.coordination.k8s.io/${fullname}`,

@@ -8,7 +8,10 @@ import { Trials } from './environment/trials.ts';
 // The chart's timings are the runtime's defaults: 15, 10 and 2 s.
 const leaseDurationMs = defaultTimings.leaseDurationSeconds * 1000;
 const retryPeriodMs = defaultTimings.retryPeriodSeconds * 1000;
-/** Without crash detection, no standby acquires the Lease earlier than `leaseDurationMs` after its last renewal, even on a fast machine. */
+/**
+ * Without crash detection, no standby acquires the Lease earlier than `leaseDurationMs` after its last renewal, even on
+ * a fast machine.
+ */
 const wellBeforeExpiryMs = (leaseDurationMs * 2) / 3;
 
 let trials: Trials;

@@ -152,7 +152,9 @@ test("the tutorials' manifests that their definitions have stored stay as they a
   }
 });
 
-/** Writes the definition as Kubernetes before 1.22 has stored it: without a schema. No API serves that version any more. */
+/**
+ * Writes the definition as Kubernetes before 1.22 has stored it: without a schema. No API serves that version any more.
+ */
 async function storeAsBeta({ metadata, spec }: Manifest<CustomResourceDefinition>): Promise<void> {
   const { group, names, scope, versions } = spec;
   const stored = versions.map(({ name }) => ({ name, served: true, storage: true }));

@@ -10,7 +10,9 @@ import { testOnLinux } from '../../testkit/on-linux.ts';
 
 const script = join(import.meta.dirname, 'environment/started-programs.ts');
 
-/** The processes that a process has started, and theirs. PostgreSQL's workers come and go: one that has ended has none. */
+/**
+ * The processes that a process has started, and theirs. PostgreSQL's workers come and go: one that has ended has none.
+ */
 async function descendants(pid: number): Promise<readonly number[]> {
   const listed = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
   const children = listed.split(' ').filter(Boolean).map(Number);

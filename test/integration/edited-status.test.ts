@@ -82,8 +82,8 @@ function editsOf(kind: CustomKind, settled: Status): readonly (readonly [string,
 }
 
 /**
- * Makes an object for each edit: the operator does not correct the same object again and again at once. Each must have the status of one that is
- * not edited. Returns the edits that stay.
+ * Makes an object for each edit: the operator does not correct the same object again and again at once. Each must have
+ * the status of one that is not edited. Returns the edits that stay.
  */
 async function uncorrected(kind: CustomKind, settle: (name: string) => Promise<ObjectKey>): Promise<readonly string[]> {
   const control = await settle('control');

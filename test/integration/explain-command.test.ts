@@ -112,7 +112,8 @@ describe('explain answers', () => {
     await cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
     await withReason(cluster, ScheduledEcho, key, 'Scheduled');
     for (const schedule of ['1 1 * * *', '2 2 * * *']) {
-      // The times of managedFields are whole seconds: in the second of the operator's last write, either may be the writer.
+      // The times of managedFields are whole seconds: in the second of the operator's last write, either may be the
+      // writer.
       await delay(1000);
       const changed = { metadata: cronJobKey(key), spec: { schedule } } as CronJob;
       await cluster.client.apply(CronJob, changed, { force: true, fieldManager: 'meddler' });

@@ -12,7 +12,9 @@ import { integrationPrograms } from '../run/suites.ts';
 
 const crds = join(import.meta.dirname, '../../crds');
 
-/** Starts an API server per worker: on one server, the operators of two test files would reconcile each other's objects. */
+/**
+ * Starts an API server per worker: on one server, the operators of two test files would reconcile each other's objects.
+ */
 export default async function setUp({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
   const folder = await makeRunFolder('integration');
   process.env.INTEGRATION_FOLDER = folder;

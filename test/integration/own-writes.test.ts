@@ -58,7 +58,10 @@ test('a controller without a predicate whose status carries a time stamp reconci
     },
   });
   running = manager.run(stop.signal);
-  /** The watch has delivered all that was written before, and no key is left to reconcile: that of a later object has been. */
+  /**
+   * The watch has delivered all that was written before, and no key is left to reconcile: that of a later object has
+   * been.
+   */
   const settled = async (name: string): Promise<void> => {
     const marker = await cluster.client.create(Echo, echoManifest({ name, namespace }, { message: 'marker' }));
     const isStamped = () => informer.store.get(keyOf(marker))?.status?.startTime !== undefined;

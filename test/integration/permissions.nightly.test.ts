@@ -22,7 +22,8 @@ let outside: OutsideSystems;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'permissions-'));
-  // Not the shared one, where volumes are provided as soon as they are asked for: a step of BookStore's provides its own.
+  // Not the shared one, where volumes are provided as soon as they are asked for: a step of BookStore's provides its
+  // own.
   const controlPlane = await startControlPlane(join(folder, 'control-plane'), [
     join(import.meta.dirname, '../../crds'),
   ]);
@@ -52,8 +53,8 @@ async function connectAs(user: string, rules: readonly PolicyRule[]): Promise<Co
 }
 
 /**
- * What a request needs: `patch deployments`, `patch echos/status`. Informers list by a watch, but list where the API server cannot stream. The
- * API server allows an apply that creates only to those who may create.
+ * What a request needs: `patch deployments`, `patch echos/status`. Informers list by a watch, but list where the API
+ * server cannot stream. The API server allows an apply that creates only to those who may create.
  */
 function verbsOf({ verb, path, query, resource, name }: ProxiedRequest): readonly string[] {
   if (resource === '') return [];
@@ -97,8 +98,9 @@ describe.each(controllerNames)('the controller %s', (name) => {
       concurrency: 8,
     });
     expect(failures.map(({ message }) => message)).toEqual([]);
-    // Events and leases are not the controller's own. The API server asks for `update` when a child with `blockOwnerDeletion` is written:
-    // see rbac.test.ts. A BookStore restarts a pod only when its file system has not grown for a minute: see book-store.test.ts.
+    // Events and leases are not the controller's own. The API server asks for `update` when a child with
+    // `blockOwnerDeletion` is written: see rbac.test.ts. A BookStore restarts a pod only when its file system has not
+    // grown for a minute: see book-store.test.ts.
     const elsewhere = /^(\w+ (events|leases)|update \w+\/finalizers)$/;
     const isCompared = (each: string): boolean =>
       !elsewhere.test(each) && !(name === 'bookStore' && each === 'delete pods');

@@ -36,8 +36,8 @@ test('samples of different commits have different plans', () => {
 });
 
 /**
- * The nightly suite perturbs every write of every scenario. `PERTURB_SAMPLE` repeats a sample. It has only scenarios whose plans have all
- * passed there: a sample must not fail for a reason that the commit has not made.
+ * The nightly suite perturbs every write of every scenario. `PERTURB_SAMPLE` repeats a sample. It has only scenarios
+ * whose plans have all passed there: a sample must not fail for a reason that the commit has not made.
  */
 test(`the operator survives the sample of perturbations ${number}`, async () => {
   const scenarios = scenariosOn(cluster).filter(({ name }) => /^(scheduled-)?echo|^pod-set-in-motion/.test(name));

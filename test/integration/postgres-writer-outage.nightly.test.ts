@@ -2,7 +2,10 @@ import { afterAll, afterEach, beforeAll, test } from '@jest/globals';
 import { expectOutageSurvived, outages } from './environment/postgres-outage.ts';
 import { PostgresWorld } from './environment/postgres-world.ts';
 
-/** `POSTGRES_OUTAGE_SECONDS` is for how long the database is away, `POSTGRES_OUTAGE_WRITERS` in the middle of how many writes. */
+/**
+ * `POSTGRES_OUTAGE_SECONDS` is for how long the database is away, `POSTGRES_OUTAGE_WRITERS` in the middle of how many
+ * writes.
+ */
 const { POSTGRES_OUTAGE_SECONDS = '60', POSTGRES_OUTAGE_WRITERS = '1000' } = process.env;
 const size = { seconds: Number(POSTGRES_OUTAGE_SECONDS), writers: Number(POSTGRES_OUTAGE_WRITERS) };
 

@@ -296,7 +296,8 @@ describe('rows that another client has locked', () => {
   });
 
   test('delay only their own PostgresWriters, even if a pooler drops the time limits', async () => {
-    // Replaces a value in the message that opens a connection by one of the same length, so that its length field stays correct.
+    // Replaces a value in the message that opens a connection by one of the same length, so that its length field stays
+    // correct.
     proxy.onSent((data) => {
       for (const [setting, ms] of [
         ['statement_timeout', '1000'],

@@ -74,7 +74,9 @@ function loggedAt(output: string, message: string): number {
   return JSON.parse(line).time;
 }
 
-/** A second is promised. The bound tells that from a process that awaits its reconciles first, which take 20 s at most. */
+/**
+ * A second is promised. The bound tells that from a process that awaits its reconciles first, which take 20 s at most.
+ */
 const atOnceMs = 10_000;
 
 const isJobCreation: RequestFilter = ({ verb, resource }) => verb === 'create' && resource === 'jobs';
@@ -101,7 +103,11 @@ async function busyLeader(proxy: FaultProxy): Promise<OperatorProcess> {
   return operator;
 }
 
-/** Waits until the leader exits with 1, and expects that it says why. @returns the time from `sinceMs` until then, in ms */
+/**
+ * Waits until the leader exits with 1, and expects that it says why.
+ *
+ * @returns the time from `sinceMs` until then, in ms
+ */
 async function endWithoutLease(operator: OperatorProcess, sinceMs: number, why: RegExp): Promise<number> {
   const { exitCode, output } = await operator.waitForExit();
   const tookMs = performance.now() - sinceMs;

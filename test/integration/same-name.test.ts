@@ -12,8 +12,9 @@ import { customManifest, withReason } from '../../testkit/with-reason.ts';
 import { OwnServer } from './environment/own-server.ts';
 
 /*
- * The CronJob controller takes a Job for a CronJob's if the Job's controller has the CronJob's *name*, whatever its kind
- * (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled). Of these it keeps the last three that have succeeded.
+ * The CronJob controller takes a Job for a CronJob's if the Job's controller has the CronJob's *name*, whatever its
+ * kind (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled). Of these it keeps the last three that have
+ * succeeded.
  */
 
 let server: OwnServer;

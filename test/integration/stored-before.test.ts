@@ -79,7 +79,9 @@ function merged(one: unknown, other: unknown): unknown {
   return { ...one, ...Object.fromEntries(entries) };
 }
 
-/** Stores an object for each value of a property that its schema refuses. Returns those that the API server accepted. */
+/**
+ * Stores an object for each value of a property that its schema refuses. Returns those that the API server accepted.
+ */
 async function storeRefused(namespace: string): Promise<readonly Stored[]> {
   const stored: Stored[] = [];
   for (const { kind, spec } of subjects) {
@@ -115,8 +117,8 @@ const definitionHead = ({ group, version, kind }: CustomKind) => ({ apiVersion: 
 const isOn = (kind: CustomKind): boolean => selfContainedControllers.some((name) => controllers[name].kind === kind);
 
 /**
- * Whether the oldest Kubernetes refuses each write of the status: it tolerates no stored value that a CEL rule refuses, and none in a status.
- * Only a change by hand can have put it into the status, where a report does not replace it.
+ * Whether the oldest Kubernetes refuses each write of the status: it tolerates no stored value that a CEL rule refuses,
+ * and none in a status. Only a change by hand can have put it into the status, where a report does not replace it.
  */
 const isNotTolerated = ({ kind, property, value }: Stored): boolean =>
   value === 'a long key' ||
@@ -124,7 +126,10 @@ const isNotTolerated = ({ kind, property, value }: Stored): boolean =>
   /^status\.(completedGeneration|conditions\[\]\.(status|observedGeneration))$/.test(property) ||
   (!isOn(kind) && /^status\.(?!conditions)/.test(property));
 
-/** The API server checks the paths of the scale subresource in every write but that of the status, and tolerates no stored value there. */
+/**
+ * The API server checks the paths of the scale subresource in every write but that of the status, and tolerates no
+ * stored value there.
+ */
 const mayHaveFinalizer = ({ kind, property, value }: Stored): boolean =>
   !(kind.kind === 'PodSet' && /^(spec|status)\.replicas$/.test(property) && value === 'below the minimum');
 

@@ -132,7 +132,9 @@ describe('a quota that demands limits', () => {
   });
 });
 
-/** Plays the kubelet of a pod with an injected sidecar: its first container has completed `agoMs` ago, the sidecar runs. */
+/**
+ * Plays the kubelet of a pod with an injected sidecar: its first container has completed `agoMs` ago, the sidecar runs.
+ */
 async function completeBesideSidecar(job: ObjectKey, agoMs: number): Promise<string> {
   const [pod] = await eventually(`Job ${job.name} has a pod`, async () => {
     const pods = await cluster.podsOf(job);

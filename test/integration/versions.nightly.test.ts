@@ -17,7 +17,9 @@ import { customManifest } from '../../testkit/with-reason.ts';
 import { PetWorld } from './environment/pet-world.ts';
 import { PostgresWorld, writerRole } from './environment/postgres-world.ts';
 
-/** The version beside today's: as it was before the last commit that changed it, unless PREVIOUS_REVISION names another. */
+/**
+ * The version beside today's: as it was before the last commit that changed it, unless PREVIOUS_REVISION names another.
+ */
 async function previousRevision(): Promise<string> {
   const { PREVIOUS_REVISION: named } = process.env;
   if (named !== undefined) return named;

@@ -27,7 +27,8 @@ import { longKey, valuesOfPodMetadata } from './values.ts';
 
 const addBookStores = addDefined(bookStoreController(bookStoreDefaults));
 
-// An API server accepts a Deployment whose pods it refuses because of white space around their image, and the old pods run on.
+// An API server accepts a Deployment whose pods it refuses because of white space around their image, and the old pods
+// run on.
 const image = ['example.com/app', 'example.com:5000/team/app', '', 'x'.repeat(300), '世界'];
 const tags = ['1.0', 'latest', '', '世界'];
 const quantities = [
@@ -93,7 +94,10 @@ const growingBookStoreSpec = (dbSize: string) => {
 
 const bookStoreKinds = [BookStore, Deployment, StatefulSet, Service, PersistentVolumeClaim];
 
-/** What the controllers of the children write depends on which of them is first: the garbage collector, or the one that creates a ReplicaSet. */
+/**
+ * What the controllers of the children write depends on which of them is first: the garbage collector, or the one that
+ * creates a ReplicaSet.
+ */
 const isOfOtherControllers = (path: string): boolean =>
   /^(Deployment|StatefulSet) .*(\.status\.|deployment\.kubernetes\.io)/.test(path) ||
   /^PersistentVolumeClaim .*\/storage-provisioner$/.test(path);
@@ -144,8 +148,8 @@ export const plans: KindPlans = {
     kind: BookStore,
     children: [Deployment, StatefulSet, Service, PersistentVolumeClaim],
     childrenThatStay: [PersistentVolumeClaim],
-    // A revision counts the templates, the applier may note once more what it applied, the status is not ours, a context that loses its last member may become an empty one, and the
-    // claims of removed replicas stay.
+    // A revision counts the templates, the applier may note once more what it applied, the status is not ours, a
+    // context that loses its last member may become an empty one, and the claims of removed replicas stay.
     mayDiffer: (path) =>
       /annotations\.(deployment\.kubernetes\.io\/revision|operator\/applied)$/.test(path) ||
       /^(Deployment|StatefulSet) .*( #1\.status\.|ecurityContext(\.capabilities)?$)/.test(path) ||

@@ -7,7 +7,11 @@ import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
 import type { KindPlans } from './kind-plans.ts';
 import type { Outside } from './outside.ts';
 
-/** The plans of each kind in the list of src/kinds.ts, from the file with its name. @throws Error if a kind has no file */
+/**
+ * The plans of each kind in the list of src/kinds.ts, from the file with its name.
+ *
+ * @throws Error if a kind has no file
+ */
 export const kindPlans = Object.fromEntries(
   await Promise.all(
     controllerNames.map(async (name) => {
@@ -19,8 +23,8 @@ export const kindPlans = Object.fromEntries(
 ) as Readonly<Record<ControllerName, KindPlans>>;
 
 /**
- * The kinds whose pages have commands that need an external system, or take long. `test/unit/docs.test.ts` names the tests that run them; those
- * of the others are run by `test/kinds/commands.test.ts`.
+ * The kinds whose pages have commands that need an external system, or take long. `test/unit/docs.test.ts` names the
+ * tests that run them; those of the others are run by `test/kinds/commands.test.ts`.
  */
 export const pagesRunElsewhere: readonly ControllerName[] = ['bookStore', 'pet', 'postgresWriter'];
 
@@ -30,7 +34,10 @@ const all = Object.values(kindPlans);
 export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
   all.map(({ subject }) => subject(outside));
 
-/** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
+/**
+ * The life of an object of each kind without systems outside of the cluster. The API server needs
+ * kube-controller-manager.
+ */
 export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] =>
   all.flatMap(({ scenarios }) => scenarios?.(cluster) ?? []);
 

@@ -17,8 +17,9 @@ export interface KindPlans {
   /** What `make perturb` runs, if the kind needs an external system. */
   readonly outsideScenarios?: (outside: OutsideSystems) => readonly Scenario[];
   /**
-   * The plans of these scenarios that make the controller send every request that its rules allow: a write without a response is followed by
-   * a `get`. `pod-set` names all plans of a scenario, `pod-set/grow` those of a step. For `nightly-permissions`.
+   * The plans of these scenarios that make the controller send every request that its rules allow: a write without a
+   * response is followed by a `get`. `pod-set` names all plans of a scenario, `pod-set/grow` those of a step. For
+   * `nightly-permissions`.
    */
   readonly permissionPlans: readonly string[];
   /** Bugs of the kind that `make seeded-bugs` tries. */

@@ -10,8 +10,8 @@ const { default: TestSequencer } = createRequire(import.meta.url)(
 type TestFile = { readonly path: string; readonly context: { readonly config: { readonly rootDir: string } } };
 
 /**
- * Runs the files of a suite in an order that depends only on jest's `--seed`. So no file can rely on another one, and a failure that
- * depends on the order can be repeated.
+ * Runs the files of a suite in an order that depends only on jest's `--seed`. So no file can rely on another one, and a
+ * failure that depends on the order can be repeated.
  */
 export default class FileOrder extends TestSequencer {
   readonly #seed: number;

@@ -63,7 +63,8 @@ export function judgeCheck({ why }: Exit): Outcome {
 }
 
 /**
- * Judges a jest suite more strictly than jest does: a suite also fails if it executed no test, or if it left handles open.
+ * Judges a jest suite more strictly than jest does: a suite also fails if it executed no test, or if it left handles
+ * open.
  *
  * @param results undefined if jest died before it wrote them
  */
@@ -106,8 +107,8 @@ export function hasFailed(
 const isComplete = (outcome: Outcome): boolean => outcome.result !== 'left out' && (outcome.counts?.skipped ?? 0) === 0;
 
 /**
- * Sums the tests of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test executed) counts
- * as one failure, so that the sum never shows 0 failures for a failed run.
+ * Sums the tests of all suites. A suite that failed without a failed test (the linter, a file that did not load, no
+ * test executed) counts as one failure, so that the sum never shows 0 failures for a failed run.
  */
 function sum(outcomes: readonly SuiteOutcome[]): Counts {
   let passed = 0;
@@ -150,8 +151,8 @@ export function table(outcomes: readonly SuiteOutcome[]): string {
 }
 
 /**
- * Lists the failed tests, each with the beginning of its message, and the files that did not load. The last lines of a run are often all
- * that a log of CI shows.
+ * Lists the failed tests, each with the beginning of its message, and the files that did not load. The last lines of a
+ * run are often all that a log of CI shows.
  */
 export function failures(files: readonly JestFile[], root: string): readonly string[] {
   return files.flatMap((file) => {

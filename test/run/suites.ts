@@ -84,7 +84,8 @@ export const pushSuites: readonly Suite[] = [
   jest('package', onApiServer),
   // Several files run at a time, because they mostly wait for pods.
   jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),
-  // One file runs at a time, because the files share a cluster, delete its CustomResourceDefinitions and inspect the host.
+  // One file runs at a time, because the files share a cluster, delete its CustomResourceDefinitions and inspect the
+  // host.
   jest('e2e', { ...onCluster, flags: ['--runInBand'] }),
 ];
 
@@ -176,8 +177,8 @@ export const nightlySuites: readonly Suite[] = [
 export const binaries = 'binaries';
 
 /**
- * Inserts a step that builds the cluster's programs before the first suite that needs them. The build takes ten minutes on a new machine,
- * which should not count as the suite's time.
+ * Inserts a step that builds the cluster's programs before the first suite that needs them. The build takes ten minutes
+ * on a new machine, which should not count as the suite's time.
  */
 export function withBinaries(chosen: readonly Suite[], machine: Machine): readonly Suite[] {
   const needs = (suite: Suite): readonly BinaryName[] =>
@@ -193,8 +194,8 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
 type Stage = readonly (readonly Suite[])[];
 
 /**
- * Divides the suites into stages: the checks next to the unit tests, then the build of the cluster's programs, then the suites that need
- * these: in two lanes, or in three on a machine with four processors.
+ * Divides the suites into stages: the checks next to the unit tests, then the build of the cluster's programs, then the
+ * suites that need these: in two lanes, or in three on a machine with four processors.
  */
 export function stagesOf(chosen: readonly Suite[], processors = availableParallelism()): readonly Stage[] {
   const needsPrograms = ({ programs = [] }: Suite): boolean => programs.length > 0;

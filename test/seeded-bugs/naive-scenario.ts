@@ -7,8 +7,8 @@ import { customManifest } from '../../testkit/with-reason.ts';
 const name = 'hello';
 
 /**
- * A controller that relies on the runtime alone: its child has a random name, so only an up-to-date cache prevents a second one. Our own
- * controllers would survive a stale cache.
+ * A controller that relies on the runtime alone: its child has a random name, so only an up-to-date cache prevents a
+ * second one. Our own controllers would survive a stale cache.
  */
 export const naiveScenario: Scenario = {
   name: 'naive',

@@ -14,7 +14,10 @@ interface Schema {
   readonly 'x-kubernetes-int-or-string'?: boolean;
 }
 
-/** The paths of the strings, lists and maps without a bound. A format is none: an RFC 3339 time may have any number of decimals. */
+/**
+ * The paths of the strings, lists and maps without a bound. A format is none: an RFC 3339 time may have any number of
+ * decimals.
+ */
 function unbounded(schema: Schema, path: string): readonly string[] {
   const { type, properties = {}, items, additionalProperties } = schema;
   const isText = type === 'string' || schema['x-kubernetes-int-or-string'] === true;

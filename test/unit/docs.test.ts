@@ -313,8 +313,8 @@ describe('the blocks of commands', () => {
   const [ofPages, ofPagesNightly] = ['test/kinds/commands.test.ts', 'test/kinds/commands.nightly.test.ts'] as const;
   const ofReleases = 'test/e2e/helm-install-page.nightly.test.ts';
   /**
-   * Which test runs the commands of a section; or of a whole page, whose blocks it counts; or why none does. The commands of another page of a
-   * kind are run by the test of all such pages.
+   * Which test runs the commands of a section; or of a whole page, whose blocks it counts; or why none does. The
+   * commands of another page of a kind are run by the test of all such pages.
    */
   const tests: Readonly<Record<string, string>> = {
     'README.md': ofReleases,

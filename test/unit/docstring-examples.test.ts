@@ -12,7 +12,9 @@ interface Example {
   readonly code: string;
 }
 
-/** The `@example` blocks of the docstrings. A block ends at an empty line before the next tag, or with the docstring. */
+/**
+ * The `@example` blocks of the docstrings. A block ends at an empty line before the next tag, or with the docstring.
+ */
 function examplesOf(file: string): readonly Example[] {
   const text = readFileSync(join(packages, file), 'utf8');
   return [...text.matchAll(/^ *\/\*\*[\s\S]*?\*\//gm)].flatMap((docstring) =>

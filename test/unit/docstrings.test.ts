@@ -26,7 +26,9 @@ const documentedEntries = (
   .flat()
   .filter(([entry]) => !undocumented.includes(entry));
 
-/** The names that an index file exports, each with the file that declares it. An index file only has `export … from`. */
+/**
+ * The names that an index file exports, each with the file that declares it. An index file only has `export … from`.
+ */
 function exportsOf(index: string): readonly Exported[] {
   const text = readFileSync(index, 'utf8');
   const file = (from: string | undefined): string => join(dirname(index), from ?? '');

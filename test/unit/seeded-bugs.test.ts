@@ -22,7 +22,10 @@ test('each bug has scenarios that a simulation knows, or unit tests, or says why
   }
 });
 
-/** If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs or test/plans so that the bug is the same. */
+/**
+ * If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs or test/plans so that the bug is
+ * the same.
+ */
 test.each(seededBugs)('$name: applies to the source once, and is valid TypeScript', async (bug) => {
   expect(stripTypeScriptTypes(await textWith(bug))).not.toBe('');
 });

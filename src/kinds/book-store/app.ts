@@ -30,8 +30,9 @@ export interface AppOptions {
 /**
  * Applies the Deployment and the Service of the app. When the app is ready, deletes the Service of an earlier name.
  *
- * @param databaseServiceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
- *   database, so neither its Deployment nor its Service is changed. Undefined if the Service belongs to this BookStore.
+ * @param databaseServiceTaken the outcome if the database's Service does not belong to this BookStore. The app would
+ *   connect to another database, so neither its Deployment nor its Service is changed. Undefined if the Service belongs
+ *   to this BookStore.
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileApp(
@@ -78,7 +79,8 @@ async function applyApp(
   const app = appOutcome(bookStore, deployment, pods);
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(context.owned(Service), spec)) {
-      // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it alone.
+      // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it
+      // alone.
       await context.delete(Service, old, { resourceVersion: old.metadata.resourceVersion });
     }
   }
@@ -97,7 +99,10 @@ function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable
   return { reason: 'AppUpdating', message: `${readyPods}: ${detail}` };
 }
 
-/** Why the API server refuses the app's pods or its ReplicaSet, for example a quota or a policy. No pod exists that could show it. */
+/**
+ * Why the API server refuses the app's pods or its ReplicaSet, for example a quota or a policy. No pod exists that
+ * could show it.
+ */
 const replicaFailure = ({ status }: Deployment): string | undefined =>
   status?.conditions?.find(
     ({ type, status: is, reason }) =>
@@ -128,8 +133,8 @@ const DeploymentReplicas = builtInKind<{ spec: { replicas: number } }>({
 });
 
 /**
- * Keeps the current number of replicas when the BookStore stops setting it, so that an autoscaler continues from there. An apply
- * without replicas would reset them to 1, so another field manager takes over the field first.
+ * Keeps the current number of replicas when the BookStore stops setting it, so that an autoscaler continues from there.
+ * An apply without replicas would reset them to 1, so another field manager takes over the field first.
  */
 async function releaseReplicas(deployment: Deployment, client: Client): Promise<void> {
   const { name, namespace = '', uid, resourceVersion, deletionTimestamp, annotations } = deployment.metadata;

@@ -66,13 +66,16 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
 }
 
 /**
- * False for a claim that another controller controls, and for one that is being deleted. The operator does not change such a claim, and
- * does not restart its pod: that would complete the deletion.
+ * False for a claim that another controller controls, and for one that is being deleted. The operator does not change
+ * such a claim, and does not restart its pod: that would complete the deletion.
  */
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
-/** All claims that have the names of a BookStore's StatefulSet, from the API server, with the fields that are read, whoever created them. */
+/**
+ * All claims that have the names of a BookStore's StatefulSet, from the API server, with the fields that are read,
+ * whoever created them.
+ */
 export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
   const claims: PersistentVolumeClaim[] = [];
@@ -84,8 +87,8 @@ export async function listClaims(client: Client, bookStore: BookStore): Promise<
 }
 
 /**
- * The claims of a BookStore's database, sorted by ordinal. A pod uses the claim of its name, whoever created it; beyond the replicas,
- * only claims that a StatefulSet of the BookStore created count.
+ * The claims of a BookStore's database, sorted by ordinal. A pod uses the claim of its name, whoever created it; beyond
+ * the replicas, only claims that a StatefulSet of the BookStore created count.
  *
  * @param named all claims that have the names of the BookStore's StatefulSet.
  */
@@ -109,7 +112,10 @@ export const claimsWithinReplicas = (
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
-/** `status.capacity`: the size that the pod sees. It changes when the growth is complete, that of the file system included. */
+/**
+ * `status.capacity`: the size that the pod sees. It changes when the growth is complete, that of the file system
+ * included.
+ */
 export const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
 
 /** True if the claim's capacity is at least `size`. The PersistentVolume may already be larger. */
@@ -138,19 +144,21 @@ export interface RequestPatches {
   readonly claims: readonly PersistentVolumeClaim[];
   /** The refusals for claims within the replicas. */
   readonly refusals: readonly RefusedClaim[];
-  /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
+  /**
+   * The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready.
+   */
   readonly removedReplicaRefusals: readonly RefusedClaim[];
   /** True if a claim was not patched because the cached BookStore is stale. */
   readonly isBookStoreStale: boolean;
 }
 
 /**
- * Sets the request of each claim whose capacity is below `dbSize` to `dbSize`. This also lowers a larger request, which must stay
- * above the capacity (KEP-1790), to undo a size that the storage cannot provide.
+ * Sets the request of each claim whose capacity is below `dbSize` to `dbSize`. This also lowers a larger request, which
+ * must stay above the capacity (KEP-1790), to undo a size that the storage cannot provide.
  *
- * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
- * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow, and those that are
- * being deleted or another controller's.
+ * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid
+ * and the resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them
+ * grow, and those that are being deleted or another controller's.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */
@@ -193,7 +201,8 @@ async function setRequest(
   claim: PersistentVolumeClaim,
   size: string,
 ): Promise<PersistentVolumeClaim | undefined> {
-  // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
+  // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it
+  // first.
   if (!(await isCurrent())) return undefined;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
@@ -207,7 +216,10 @@ interface ClaimGrowth {
   readonly capacity: string;
   /** Not always `dbSize`: the API server may refuse that while the volume still grows to an earlier size. */
   readonly request: string;
-  /** What external-resizer or the kubelet reports, for example `ControllerResizeError, ControllerResizeInfeasible: no room`. */
+  /**
+   * What external-resizer or the kubelet reports, for example `ControllerResizeError, ControllerResizeInfeasible: no
+   * room`.
+   */
   readonly error?: string;
 }
 
@@ -224,17 +236,18 @@ export type GrowingClaim =
   | (ClaimGrowth & { readonly state: 'driver' })
   | PendingFileSystem
   /**
-   * The driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the status, not even when
-   * it mounts the volume (`runPreCheck` in node_expander.go).
+   * The driver cannot grow the volume on its node. The kubelet does not retry until external-resizer has reset the
+   * status, not even when it mounts the volume (`runPreCheck` in node_expander.go).
    */
   | (ClaimGrowth & { readonly state: 'nodeInfeasible'; readonly error: string });
 
 /**
  * The progress of a claim according to external-resizer and the kubelet. Undefined if it does not grow.
  *
- * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
- * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go). A
- * `NodeResizeError` beside it may come from a driver that grows a file system only at mount.
+ * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the
+ * driver supports it, the kubelet does that within seconds and while the pod runs
+ * (k8s.io/kubernetes/pkg/volume/util/resize_util.go). A `NodeResizeError` beside it may come from a driver that grows a
+ * file system only at mount.
  */
 export function growthOf(claim: PersistentVolumeClaim, size: string): GrowingClaim | undefined {
   if (!mustGrow(claim, size) || hasCapacity(claim, requestOf(claim))) return undefined;

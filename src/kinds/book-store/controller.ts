@@ -40,7 +40,8 @@ export const bookStoreController = (podDefaults: PodDefaults) =>
     reasons: bookStoreReasons,
     memory: (): MissingPodsMemory => ({}),
     owns: [Deployment, { kind: StatefulSet, deletes: true }, { kind: Service, deletes: true }],
-    // The name matters even while the operator does not apply the StatefulSet, because a claim belongs to somebody else.
+    // The name matters even while the operator does not apply the StatefulSet, because a claim belongs to somebody
+    // else.
     refersTo: [{ kind: StatefulSet, keys: (bookStore) => [statefulSetKey(bookStore)] }],
     indexes: {
       claimsByStatefulSet: {
@@ -69,7 +70,8 @@ export const bookStoreController = (podDefaults: PodDefaults) =>
       {
         kind: Pod,
         keys: (pod, { find }) => find('bookStoresByLabels', labelsKey(pod, pod.metadata.labels)).map(keyOf),
-        // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
+        // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the
+        // pod does.
         predicate: predicates.or(affectsPodProblem, affectsPodReadiness, affectsRestart),
       },
     ],

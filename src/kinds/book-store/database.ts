@@ -221,7 +221,9 @@ export const minOf = (...delaysMs: readonly (number | undefined)[]): number | un
   return defined.length === 0 ? undefined : Math.min(...defined);
 };
 
-/** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
+/**
+ * The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim.
+ */
 function claimTakenOutcome(
   bookStore: BookStore,
   claims: readonly PersistentVolumeClaim[],
@@ -280,7 +282,10 @@ async function databaseOutcome(
   return { database: { reason, message: withLink(message, reason) } };
 }
 
-/** Whether the StatefulSet controller has failed to create a pod: otherwise its status counts the pods that it has just created. */
+/**
+ * Whether the StatefulSet controller has failed to create a pod: otherwise its status counts the pods that it has just
+ * created.
+ */
 function lacksPods(statefulSet: StatefulSet): boolean {
   const { observedGeneration, replicas = 0 } = statefulSet.status ?? {};
   return observedGeneration === statefulSet.metadata.generation && replicas < rolloutOf(statefulSet).desired;
@@ -291,8 +296,8 @@ const createdMs = ({ metadata }: StatefulSet): number => Date.parse(metadata.cre
 /**
  * The StatefulSet that runs the database.
  *
- * @param existing the stored StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so the manifest
- *   repeats them. A claim that is created with an earlier size grows like any other.
+ * @param existing the stored StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so
+ *   the manifest repeats them. A claim that is created with an earlier size grows like any other.
  */
 export function statefulSetOf(
   bookStore: BookStore,
@@ -307,8 +312,8 @@ export function statefulSetOf(
     spec: {
       replicas,
       serviceName: existing?.spec?.serviceName ?? serviceName,
-      // The databases are independent, so they need no order. With OrderedReady, the StatefulSet controller would wait for a pod
-      // with a wrong image even after the image is corrected.
+      // The databases are independent, so they need no order. With OrderedReady, the StatefulSet controller would wait
+      // for a pod with a wrong image even after the image is corrected.
       podManagementPolicy: 'Parallel',
       selector: { matchLabels: selectorLabels(bookStore, 'database') },
       // The StatefulSet controller deletes no claim: see reclaim.ts.
@@ -327,7 +332,10 @@ export function statefulSetOf(
   };
 }
 
-/** Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an apply. */
+/**
+ * Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an
+ * apply.
+ */
 const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: DatabaseSpec) => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',

@@ -134,8 +134,8 @@ const maxLabelLength = 63;
 export const volumeName = 'data';
 
 /**
- * The label of each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes only
- * claims with this label, which somebody may also have added by hand.
+ * The label of each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes
+ * only claims with this label, which somebody may also have added by hand.
  */
 export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
 

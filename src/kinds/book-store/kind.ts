@@ -176,7 +176,8 @@ const env = Type.Optional(
           },
           {
             description: 'Where to read the value from, instead of `value`: exactly one of these.',
-            // A server-side apply that removes the last source of a Deployment removes `valueFrom` too: the variable would have no value.
+            // A server-side apply that removes the last source of a Deployment removes `valueFrom` too: the variable
+            // would have no value.
             minProperties: 1,
             maxProperties: 1,
           },
@@ -214,7 +215,10 @@ const maxServiceName = 63;
 const serviceName = (description: string) =>
   Type.Optional(Type.String({ pattern: serviceNamePattern, maxLength: maxServiceName, description }));
 
-/** Whether a value that cannot be changed was stored before the schema refused it, in CEL. It may be repaired: no child has it. */
+/**
+ * Whether a value that cannot be changed was stored before the schema refused it, in CEL. It may be repaired: no child
+ * has it.
+ */
 const hadInvalid = (field: string, isInvalid: (value: string) => string) =>
   `(has(oldSelf.${field}) && (${isInvalid(`oldSelf.${field}`)}))`;
 
@@ -222,7 +226,10 @@ const hadInvalid = (field: string, isInvalid: (value: string) => string) =>
 const sizeOf = (self: string) =>
   `(type(${self}.dbSize) == int ? quantity('0').add(${self}.dbSize) : quantity(${self}.dbSize))`;
 
-/** Whether `dbSize` is a quantity, in CEL. Another text may have been stored before the schema had a pattern, and an error refuses each write. */
+/**
+ * Whether `dbSize` is a quantity, in CEL. Another text may have been stored before the schema had a pattern, and an
+ * error refuses each write.
+ */
 const hasSize = (self: string) => `(type(${self}.dbSize) == int || isQuantity(${self}.dbSize))`;
 
 /** The default of `bookApp.serviceName`. */

@@ -46,7 +46,9 @@ const childReasons = { Replacing, NameTaken, Refused };
 /** The reasons of the conditions AppReady and DatabaseReady. */
 export const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
-/** The reasons of VolumeResizing. `resizing` is the status of the condition; `ready` says whether `Ready` may be True. */
+/**
+ * The reasons of VolumeResizing. `resizing` is the status of the condition; `ready` says whether `Ready` may be True.
+ */
 export const volumeReasons = {
   VolumesSettled: {
     resizing: 'False',

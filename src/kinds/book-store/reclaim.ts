@@ -15,16 +15,19 @@ const statefulSetRecheckMs = 60_000;
 /** Set by the API server on an object that is deleted with `--cascade=orphan`. */
 const orphanFinalizer = 'orphan';
 
-/** Whether the claims go with the BookStore. An owner reference on a claim would fix an earlier policy, so claims have none. */
+/**
+ * Whether the claims go with the BookStore. An owner reference on a claim would fix an earlier policy, so claims have
+ * none.
+ */
 export const deletesClaims = ({ spec }: BookStore): boolean => spec?.bookDB?.reclaimPolicy === 'Delete';
 
 /**
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Keeps every other claim and names it in an Event: its data belongs to somebody else or is older than this BookStore.
  *
- * Decides only by what it reads from the API server, and deletes with a resourceVersion precondition. The cache may still show a
- * policy, an owner or a label that somebody has changed to keep the data. A second deletion may have added the finalizer `orphan`; then
- * the removal of this finalizer is a Conflict with the cached version.
+ * Decides only by what it reads from the API server, and deletes with a resourceVersion precondition. The cache may
+ * still show a policy, an owner or a label that somebody has changed to keep the data. A second deletion may have added
+ * the finalizer `orphan`; then the removal of this finalizer is a Conflict with the cached version.
  */
 export async function deleteData(
   bookStore: BookStore,
@@ -70,7 +73,9 @@ export async function deleteData(
   return cleanedUp;
 }
 
-/** {@link listClaims} checks the name too: somebody may have copied the label to another claim, for example a backup. */
+/**
+ * {@link listClaims} checks the name too: somebody may have copied the label to another claim, for example a backup.
+ */
 const wasCreatedFor = ({ metadata }: BookStore, claim: PersistentVolumeClaim): boolean =>
   claim.metadata.labels?.[bookStoreUidLabel] === metadata.uid && !isForeign(claim);
 

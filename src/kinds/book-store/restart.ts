@@ -7,7 +7,9 @@ import type { BookStoreContext } from './context.ts';
 import type { DatabaseSpec } from './desired.ts';
 import { rolloutOf } from './status.ts';
 
-/** How long a file system may be pending before its pod is restarted. A pod needs time to start and to mount its volume. */
+/**
+ * How long a file system may be pending before its pod is restarted. A pod needs time to start and to mount its volume.
+ */
 const restartAfterMs = ({ resizeRestartAfterMs }: DatabaseSpec): number => Math.max(resizeRestartAfterMs, 1000);
 
 type RestartContext = Pick<BookStoreContext, 'client' | 'owned' | 'event'>;
@@ -40,14 +42,16 @@ type RestartStep =
   | { readonly type: 'restart'; readonly dueMs: number; readonly uid: string; readonly isPodReady: boolean }
   /** The pod was created after the volume had grown, so its file system may still grow until `dueMs`. */
   | { readonly type: 'createdAfterGrowth'; readonly dueMs: number; readonly isPodReady: boolean }
-  /** The file system has not grown within `resizeRestartAfter` although the pod was created after the volume had grown. */
+  /**
+   * The file system has not grown within `resizeRestartAfter` although the pod was created after the volume had grown.
+   */
   | { readonly type: 'failed'; readonly isPodReady: boolean };
 
 /**
- * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
- * mounted. Deletes at most one pod per reconcile, and a ready pod only if all pods of the StatefulSet are ready and current: that takes
- * at most one database down. Restarts a pod once per resize: if the pod was created after the volume had grown, another restart would
- * not help.
+ * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume
+ * is mounted. Deletes at most one pod per reconcile, and a ready pod only if all pods of the StatefulSet are ready and
+ * current: that takes at most one database down. Restarts a pod once per resize: if the pod was created after the
+ * volume had grown, another restart would not help.
  *
  * @param waitsFor what every restart waits for, as a clause. Undefined: a pod may be restarted now.
  * @throws any error of the client, except a refusal, which the result contains.
@@ -95,7 +99,8 @@ function chooseRestart(
   nowMs: number,
 ): { readonly next?: ClaimProgress | undefined; readonly waitsFor?: string | undefined } {
   const due = pendingRestarts(progress).filter(({ step }) => step.dueMs <= nowMs);
-  // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
+  // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is
+  // full.
   const unready = due.find(isUnready);
   if (unready !== undefined) return { next: unready };
   // The event of the pod's readiness enqueues the key.
@@ -146,8 +151,8 @@ function areAllReady(statefulSet: StatefulSet, { owned }: RestartContext): boole
 }
 
 /**
- * Decides by the cached claim and pod; once the claim is due, by those in the API server. Undefined if the file system is not pending
- * there, or has been pending for an unknown time.
+ * Decides by the cached claim and pod; once the claim is due, by those in the API server. Undefined if the file system
+ * is not pending there, or has been pending for an unknown time.
  */
 async function stepOf(
   claim: PendingFileSystem,

@@ -17,7 +17,10 @@ export interface ComponentOutcome {
 export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
-  /** Set if it is not that of {@link volumeReasons}: besides the refusal or loss, some volume is growing or failing to grow. */
+  /**
+   * Set if it is not that of {@link volumeReasons}: besides the refusal or loss, some volume is growing or failing to
+   * grow.
+   */
   readonly status?: Condition['status'];
 }
 
@@ -80,7 +83,10 @@ const volumeOf = ({ metadata, status }: PersistentVolumeClaim) => {
   return { claim: metadata.name, ...(capacity !== undefined && { capacity }) };
 };
 
-/** The reason of `Ready`: the first that is not ready and a Warning, else the first that is not ready, else the first Warning. */
+/**
+ * The reason of `Ready`: the first that is not ready and a Warning, else the first that is not ready, else the first
+ * Warning.
+ */
 function summaryOf(
   bookStore: BookStore,
   outcomes: readonly (ComponentOutcome | VolumeOutcome)[],
@@ -110,7 +116,10 @@ export interface Rollout {
   readonly isComplete: boolean;
 }
 
-/** The rollout as the workload's controller reports it. It is incomplete until that controller has observed the current spec. */
+/**
+ * The rollout as the workload's controller reports it. It is incomplete until that controller has observed the current
+ * spec.
+ */
 export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet): Rollout {
   const desired = spec?.replicas ?? 1;
   const {

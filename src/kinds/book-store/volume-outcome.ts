@@ -34,7 +34,10 @@ export interface VolumeObservation {
   readonly restart?: RestartResult;
 }
 
-/** The outcome for the volumes. Its message names the first claims that are too small, and those that the operator does not grow. */
+/**
+ * The outcome for the volumes. Its message names the first claims that are too small, and those that the operator does
+ * not grow.
+ */
 export function volumeOutcome(
   bookStore: BookStore,
   { database }: SpecWithDefaults,
@@ -193,7 +196,10 @@ function refusalOutcome(refused: RefusedClaim, size: string): VolumeOutcome {
   return { reason: 'StorageClassCannotGrow', message: `${problem}: ${cause}: ${responseTo(refused)}` };
 }
 
-/** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
+/**
+ * A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries
+ * again.
+ */
 const removedReplicaMessage = (refused: RefusedClaim, size: string): string =>
   `${cannotSetRequest(refused.claim, size)}, whose replica was removed: ${responseTo(refused)}`;
 

@@ -23,8 +23,8 @@ export const echoReasons = {
 type EchoOutcome = Outcome<keyof typeof echoReasons, Echo>;
 
 /**
- * Runs one Job per generation of an Echo. Deletes a Job of an older generation, and creates the new one when it is gone. Creates a
- * Job again if it was deleted before it completed, but not after.
+ * Runs one Job per generation of an Echo. Deletes a Job of an older generation, and creates the new one when it is
+ * gone. Creates a Job again if it was deleted before it completed, but not after.
  *
  * @param pod settings of the pods that print.
  */

@@ -46,8 +46,9 @@ export function jobPhase(job: Job): 'Pending' | 'Running' | 'Succeeded' | 'Faile
 }
 
 /**
- * Since when the Job should have a pod although its status counts none, in milliseconds since 1970. Undefined if it need not: the job
- * controller sets the time at its first attempt to create one, so a Job that it has not seen yet has none.
+ * Since when the Job should have a pod although its status counts none, in milliseconds since 1970. Undefined if it
+ * need not: the job controller sets the time at its first attempt to create one, so a Job that it has not seen yet has
+ * none.
  */
 export function withoutPodSinceMs(job: Job): number | undefined {
   const { startTime } = job.status ?? {};

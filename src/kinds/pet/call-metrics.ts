@@ -6,8 +6,9 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600];
 
 /**
- * Counts and measures the calls, with the names and labels that go-grpc-middleware's client metrics have. A call that the circuit or the
- * gate refuses is not sent and not counted. The methods and codes of gRPC bound the number of series.
+ * Counts and measures the calls, with the names and labels that go-grpc-middleware's client metrics have. A call that
+ * the circuit or the gate refuses is not sent and not counted. The methods and codes of gRPC bound the number of
+ * series.
  */
 export function callMetrics(registry: Registry): Interceptor {
   const labelNames = ['grpc_type', 'grpc_service', 'grpc_method'] as const;

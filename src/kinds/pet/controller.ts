@@ -5,7 +5,10 @@ import type { PetStoreOptions } from './connect-pet-store.ts';
 import { Pet, petFinalizer } from './kind.ts';
 import { petReasons } from './reasons.ts';
 
-/** The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the store. */
+/**
+ * The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the
+ * store.
+ */
 const minWorkers = 64;
 
 /** Options of {@link petController}. */

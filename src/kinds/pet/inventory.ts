@@ -13,8 +13,8 @@ const waitingReasons: ReadonlySet<string> = new Set(['PetStoreUnavailable', 'Pet
 export type Deviation = 'missing' | 'changed';
 
 /**
- * Finds drift in the store, which has no watch and no search by id. So one search reads all pets and compares them with all Pets by
- * id as they arrive. Keeps only the deviations.
+ * Finds drift in the store, which has no watch and no search by id. So one search reads all pets and compares them with
+ * all Pets by id as they arrive. Keeps only the deviations.
  */
 export class Inventory {
   readonly #pets: ReadonlyStore<Pet>;
@@ -44,9 +44,9 @@ export class Inventory {
   }
 
   /**
-   * Compares all pets of the store with the Pets. Omits Pets that have no id at the beginning, because the search may not return
-   * pets that are added later. Omits Pets that are corrected meanwhile, because the search may return an earlier state. Ignores
-   * pets without a Pet: they belong to somebody else.
+   * Compares all pets of the store with the Pets. Omits Pets that have no id at the beginning, because the search may
+   * not return pets that are added later. Omits Pets that are corrected meanwhile, because the search may return an
+   * earlier state. Ignores pets without a Pet: they belong to somebody else.
    *
    * @param all every pet of the store. If it throws, the deviations of the last search remain.
    * @returns the keys of the Pets whose pets deviate.
@@ -108,7 +108,9 @@ export class Sweep {
     this.#options = options;
   }
 
-  /** Requests the next sweep early, but at least a second after the last one, so that one sweep serves many requests. */
+  /**
+   * Requests the next sweep early, but at least a second after the last one, so that one sweep serves many requests.
+   */
   requestEarly(): void {
     this.#requested.abort();
   }

@@ -64,8 +64,8 @@ const typeOf = (type: PetType): StorePet['type'] | undefined =>
 /**
  * A gRPC client of the pet store. All callers share one connection, which is opened on demand. Retries nothing.
  *
- * Every method throws ConnectError for an error of the store and for a missing answer, and any error of the gate. A signal ends the
- * wait for an answer, but the store may still carry out the request.
+ * Every method throws ConnectError for an error of the store and for a missing answer, and any error of the gate. A
+ * signal ends the wait for an answer, but the store may still carry out the request.
  */
 export class PetStore {
   /** In milliseconds. */
@@ -87,8 +87,8 @@ export class PetStore {
   }
 
   /**
-   * Whether a search on the current connection has shown that the store remembers request ids. Only this project's store does. It
-   * refuses an update of an unknown id with NOT_FOUND.
+   * Whether a search on the current connection has shown that the store remembers request ids. Only this project's
+   * store does. It refuses an update of an unknown id with NOT_FOUND.
    */
   get remembersRequests(): boolean {
     return this.#rememberingConnection !== undefined && this.#rememberingConnection === this.#channel.connection();
@@ -118,9 +118,9 @@ export class PetStore {
   }
 
   /**
-   * Replaces the pet with this id. The original store does not release its lock after an update of an unknown id, and then answers
-   * no more calls. So unless the store remembers request ids, a search on the same connection must find the id first: another connection
-   * may lead to another store.
+   * Replaces the pet with this id. The original store does not release its lock after an update of an unknown id, and
+   * then answers no more calls. So unless the store remembers request ids, a search on the same connection must find
+   * the id first: another connection may lead to another store.
    *
    * @returns false if the store has no such pet.
    * @throws RefusedError if the store refuses this pet; SearchRefusedError if it cannot be searched for the id.
@@ -255,7 +255,8 @@ const wirePet = ({ name, type, birthday }: StorePet) => ({
 });
 
 /**
- * The name, if a message can carry it. Our store refuses a larger message as if the store were full, which would open the circuit for all Pets.
+ * The name, if a message can carry it. Our store refuses a larger message as if the store were full, which would open
+ * the circuit for all Pets.
  *
  * @throws RefusedError for a longer name, which only an intent from before names had a bound has.
  */
@@ -271,7 +272,9 @@ function wireDay(text: string) {
   return create(DateSchema, day);
 }
 
-/** The search filter for one day. Empty for the last day of the calendar, because a range needs the next day as its end. */
+/**
+ * The search filter for one day. Empty for the last day of the calendar, because a range needs the next day as its end.
+ */
 function rangeOf(birthday: string) {
   const day = dayFromText(birthday);
   const end = day && nextDay(day);

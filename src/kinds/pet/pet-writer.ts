@@ -62,13 +62,14 @@ class TooEarlyError extends Error {
 /**
  * Keeps one pet in the store for each Pet, with the values of its spec.
  *
- * Only `status.id` identifies the pet. Before the operator sends a request to add one, it records the request in `status.intent`.
- * If the answer is lost, the intent remains, and the next reconcile settles it first:
+ * Only `status.id` identifies the pet. Before the operator sends a request to add one, it records the request in
+ * `status.intent`. If the answer is lost, the intent remains, and the next reconcile settles it first:
  *
- * - If the store remembers request ids, the operator sends the same request again. The store repeats its answer or adds the pet.
- * - Otherwise the operator searches for a pet that equals the intent, was not there before the request, and whose id no other Pet has,
- *   according to the API server; see {@link ownPet}. That is the pet of this Pet, or indistinguishable from it. If there is none, the
- *   operator adds one, but only when the first request can no longer arrive.
+ * - If the store remembers request ids, the operator sends the same request again. The store repeats its answer or adds
+ *   the pet.
+ * - Otherwise the operator searches for a pet that equals the intent, was not there before the request, and whose id no
+ *   other Pet has, according to the API server; see {@link ownPet}. That is the pet of this Pet, or indistinguishable
+ *   from it. If there is none, the operator adds one, but only when the first request can no longer arrive.
  *
  * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
  */
@@ -108,7 +109,8 @@ export class PetWriter {
         const message = 'the deletion waits: the store may still add a pet, and the operator searches for it again';
         return { reason: 'Deleting', message, requeueAfterMs: error.waitMs };
       }
-      // The store refuses the pet, so it has not added it. Or others have changed the intent: no request of this content was sent.
+      // The store refuses the pet, so it has not added it. Or others have changed the intent: no request of this
+      // content was sent.
       if (!(error instanceof RefusedError) && !isRequestIdTaken(error)) throw error;
     }
     if (id === undefined) return cleanedUp;
@@ -126,8 +128,8 @@ export class PetWriter {
     }
     if (error instanceof InvalidPetError) return { reason: 'InvalidPet', message: error.message };
     if (error instanceof RefusedError) {
-      // If the store remembers request ids, keep the intent: the next attempt repeats the request and needs no status write.
-      // Otherwise remove it: settling it would search for a pet, and none was added.
+      // If the store remembers request ids, keep the intent: the next attempt repeats the request and needs no status
+      // write. Otherwise remove it: settling it would search for a pet, and none was added.
       const status = this.#options.store.remembersRequests ? {} : { intent: null };
       return { reason: 'PetRefused', message: error.message, status };
     }
@@ -179,7 +181,8 @@ export class PetWriter {
           context.event({ type: 'Warning', reason: 'PetLost', note });
         }
         if (store.remembersRequests) return store.add(wanted, intent.requestId, linked);
-        // Another attempt may follow twice the timeout after `since`. If the write was slow, this one must still end after one.
+        // Another attempt may follow twice the timeout after `since`. If the write was slow, this one must still end
+        // after one.
         const leftMs = store.timeoutMs - (this.#now().getTime() - Date.parse(request.since));
         if (leftMs <= 0) throw new TooEarlyError(Math.max(store.timeoutMs + leftMs, 0));
         return store.add(wanted, intent.requestId, linked, leftMs);
@@ -190,8 +193,8 @@ export class PetWriter {
   }
 
   /**
-   * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others from one that a
-   * lost request has added. Undefined if the store refuses searches: it still gets its pets.
+   * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others
+   * from one that a lost request has added. Undefined if the store refuses searches: it still gets its pets.
    *
    * @throws RefusedError if there are more than the status can name.
    */
@@ -219,8 +222,8 @@ export class PetWriter {
   }
 
   /**
-   * Settles an intent without an answer: finds its pet, if there is one, and passes the id to `onFound`. Until `onFound` has
-   * resolved, no other Pet searches for a pet that is alike.
+   * Settles an intent without an answer: finds its pet, if there is one, and passes the id to `onFound`. Until
+   * `onFound` has resolved, no other Pet searches for a pet that is alike.
    */
   async #settle(intent: Intent, context: PetContext, onFound: (id: string) => Promise<unknown>): Promise<unknown> {
     const { circuit, store, namespaces } = this.#options;
@@ -250,8 +253,8 @@ export class PetWriter {
 }
 
 /**
- * Removes an intent that the operator cannot have recorded. First of all: a server that validates the whole object refuses other writes
- * while the status has an invalid member.
+ * Removes an intent that the operator cannot have recorded. First of all: a server that validates the whole object
+ * refuses other writes while the status has an invalid member.
  */
 async function dropUnsentIntent({ object, writeStatus }: PetContext): Promise<void> {
   if (object.status?.intent !== undefined && recordedIntent(object) === undefined) await writeStatus({ intent: null });
@@ -275,11 +278,13 @@ function withDeletion({ metadata, status }: Pet, message: string): string {
 }
 
 /**
- * Chooses the pet of a Pet whose response was lost, among the pets that did not exist before its request. Never chooses a pet whose id
- * another Pet has: the deletion of that Pet would delete this pet. Other Pets whose responses were lost choose later. A pet that was there
- * before their requests is not for them, and would belong to nobody. Therefore this Pet takes the pet that most others must not take.
+ * Chooses the pet of a Pet whose response was lost, among the pets that did not exist before its request. Never chooses
+ * a pet whose id another Pet has: the deletion of that Pet would delete this pet. Other Pets whose responses were lost
+ * choose later. A pet that was there before their requests is not for them, and would belong to nobody. Therefore this
+ * Pet takes the pet that most others must not take.
  *
- * Reads the other Pets from the API server, because the cache may not have observed the last status that another process wrote.
+ * Reads the other Pets from the API server, because the cache may not have observed the last status that another
+ * process wrote.
  */
 async function ownPet(
   free: readonly string[],

@@ -18,7 +18,8 @@ export class InvalidPetError extends Error {
 }
 
 /**
- * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as a day in UTC.
+ * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as
+ * a day in UTC.
  *
  * @throws InvalidPetError for a blank name or an invalid time.
  */
@@ -51,8 +52,8 @@ export type Intent = NonNullable<NonNullable<Pet['status']>['intent']>;
 const requestIdPattern = /^[!-~]{1,64}$/;
 
 /**
- * The request that the status records. Undefined also if it is one that the operator cannot have sent: others may write a status, and no
- * message can carry a birthday such as 9999-99-99.
+ * The request that the status records. Undefined also if it is one that the operator cannot have sent: others may write
+ * a status, and no message can carry a birthday such as 9999-99-99.
  */
 export function recordedIntent({ status }: Pet): Intent | undefined {
   const intent: unknown = status?.intent;

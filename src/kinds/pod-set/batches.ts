@@ -8,8 +8,8 @@ export interface BatchResult<T, R> {
 }
 
 /**
- * Runs `act` for each item in batches of 1, 2, 4 and so on up to 32, and stops after the first batch with a failure. So a full
- * quota refuses one pod, not five hundred (slowStartBatch in k8s.io/kubernetes/pkg/controller/replicaset).
+ * Runs `act` for each item in batches of 1, 2, 4 and so on up to 32, and stops after the first batch with a failure. So
+ * a full quota refuses one pod, not five hundred (slowStartBatch in k8s.io/kubernetes/pkg/controller/replicaset).
  */
 export function slowStart<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<BatchResult<T, R>> {
   const nextSize = (last: number): number => Math.min(Math.max(1, last * 2), maxBatchSize);
@@ -17,8 +17,8 @@ export function slowStart<T, R>(items: readonly T[], act: (item: T) => Promise<R
 }
 
 /**
- * Runs `act` for each item in batches of 32, and stops after the first batch in which all failed. So a failure does not stop the
- * other items, but if everything is refused, only one batch is sent.
+ * Runs `act` for each item in batches of 32, and stops after the first batch in which all failed. So a failure does not
+ * stop the other items, but if everything is refused, only one batch is sent.
  */
 export function inFullBatches<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<BatchResult<T, R>> {
   return inBatches(

@@ -67,8 +67,9 @@ const podSetReasons = {
 type PodSetOutcome = Outcome<keyof typeof podSetReasons, PodSet>;
 
 /**
- * Keeps the number of pods that a PodSet asks for, of its template. The cache shows the pods that a reconcile has created and deleted
- * before the next one begins. Therefore no reconcile creates or deletes too many pods, except after a change of leader.
+ * Keeps the number of pods that a PodSet asks for, of its template. The cache shows the pods that a reconcile has
+ * created and deleted before the next one begins. Therefore no reconcile creates or deletes too many pods, except after
+ * a change of leader.
  *
  * @param defaultPod settings of the pods of a PodSet without a template.
  */
@@ -132,7 +133,10 @@ export const podSetController = (defaultPod: DefaultPodSettings) =>
     },
   });
 
-/** How often a status that only tells about progress is written, in milliseconds: a roll would write it twice for each pod. */
+/**
+ * How often a status that only tells about progress is written, in milliseconds: a roll would write it twice for each
+ * pod.
+ */
 const progressEveryMs = 1000;
 
 /** Until all pods are as desired, the next one that starts, becomes ready or ends changes the status again. */
@@ -142,7 +146,10 @@ const progressReasons: readonly string[] = [
   'ScalingDown',
 ] satisfies (keyof typeof podSetReasons)[];
 
-/** How long the status may wait, in milliseconds: 0 unless it only tells about progress, as the one that was written a moment ago. */
+/**
+ * How long the status may wait, in milliseconds: 0 unless it only tells about progress, as the one that was written a
+ * moment ago.
+ */
 function progressWaitMs(set: PodSet, { reason, error }: PodSetOutcome, { reportedAtMs }: ScalingState): number {
   if (error !== undefined || reportedAtMs === undefined) return 0;
   const isProgress = (each = ''): boolean => progressReasons.includes(each);

@@ -50,10 +50,11 @@ export const PodSet = defineKind({
             ),
             spec: Type.Unsafe<Readonly<Record<string, unknown>>>({
               type: 'object',
-              // Has no bound: see `templateProblem`. No rule can read what the schema does not name, and the API server tolerates no stored excess of
-              // `maxProperties` here: it would refuse each write of the status.
+              // Has no bound: see `templateProblem`. No rule can read what the schema does not name, and the API server
+              // tolerates no stored excess of `maxProperties` here: it would refuse each write of the status.
               'x-kubernetes-preserve-unknown-fields': true,
-              // Otherwise `managedFields` repeats each level, four levels deeper: the API server stores what it cannot decode, and lists no PodSet any more.
+              // Otherwise `managedFields` repeats each level, four levels deeper: the API server stores what it cannot
+              // decode, and lists no PodSet any more.
               'x-kubernetes-map-type': 'atomic',
               properties: {
                 restartPolicy: {

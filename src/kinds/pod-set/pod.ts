@@ -33,8 +33,8 @@ export interface DefaultPodSettings {
 }
 
 /**
- * The pod spec of a PodSet without a template. It fits a quota on CPU and memory. The grace period is short because sleep, as the
- * first process of a container, ignores SIGTERM.
+ * The pod spec of a PodSet without a template. It fits a quota on CPU and memory. The grace period is short because
+ * sleep, as the first process of a container, ignores SIGTERM.
  */
 const defaultPodSpec = ({ image, podDefaults }: DefaultPodSettings) => ({
   automountServiceAccountToken: false,
@@ -56,7 +56,10 @@ const defaultPodSpec = ({ image, podDefaults }: DefaultPodSettings) => ({
 /** The hash without a template. It is constant, so a new release or another setting does not replace the pods. */
 const defaultTemplateHash = 'default';
 
-/** The hash of a PodSet's template. It changes with the template. Under an older CustomResourceDefinition the spec may be missing. */
+/**
+ * The hash of a PodSet's template. It changes with the template. Under an older CustomResourceDefinition the spec may
+ * be missing.
+ */
 export function templateHash({ spec }: PodSet): string {
   const template = spec?.template;
   if (template === undefined) return defaultTemplateHash;
@@ -109,14 +112,14 @@ export const isActive = ({ metadata, status }: Pod): boolean =>
   metadata.deletionTimestamp === undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
 /**
- * The longest name, less `-pod-` and the suffix. The kubelet makes a folder for the logs of a pod, `<namespace>_<name>_<uid>`, and a file's
- * name has at most 255 characters.
+ * The longest name, less `-pod-` and the suffix. The kubelet makes a folder for the logs of a pod,
+ * `<namespace>_<name>_<uid>`, and a file's name has at most 255 characters.
  */
 const maxNameLength = 255 - 63 - 36 - 2 - 10;
 
 /**
- * The names of new pods. The operator chooses them, not the API server, so that after a lost answer a get of the name shows
- * whether the pod was created.
+ * The names of new pods. The operator chooses them, not the API server, so that after a lost answer a get of the name
+ * shows whether the pod was created.
  *
  * @param tried the names of earlier requests that failed. They are used first.
  */

@@ -5,9 +5,9 @@ import { isOutdated, isUpdated } from './pod.ts';
 const phaseOrder: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
 /**
- * The pods in the order in which a ReplicaSet would delete them (ActivePodsWithRanks in k8s.io/kubernetes/pkg/controller). The criteria,
- * in this order: no node, pending, not ready, low deletion cost, many pods of the PodSet on the node, ready for a short time, many
- * restarts, young.
+ * The pods in the order in which a ReplicaSet would delete them (ActivePodsWithRanks in
+ * k8s.io/kubernetes/pkg/controller). The criteria, in this order: no node, pending, not ready, low deletion cost, many
+ * pods of the PodSet on the node, ready for a short time, many restarts, young.
  */
 export function inOrderOfRemoval(pods: readonly Pod[]): readonly Pod[] {
   const siblings = new Map<string, number>();
@@ -54,8 +54,8 @@ function compare(one: readonly number[], other: readonly number[]): number {
 }
 
 /**
- * The pod of an earlier template to replace next. Undefined while a pod of the current template is not ready. So a broken new
- * template costs at most one pod, as in a Deployment with maxUnavailable 1 and no surge
+ * The pod of an earlier template to replace next. Undefined while a pod of the current template is not ready. So a
+ * broken new template costs at most one pod, as in a Deployment with maxUnavailable 1 and no surge
  * (k8s.io/kubernetes/pkg/controller/deployment/rolling.go).
  *
  * @param active the pods in the order in which to try them.
@@ -71,10 +71,16 @@ const keptEnded = 5;
 /** The ended pods to delete: all but the youngest ones that are kept. */
 export const surplusEnded = (pods: readonly Pod[]): readonly Pod[] => endedYoungestFirst(pods).slice(keptEnded);
 
-/** A pod that was ready later than this after its creation did not end early. The kubelet resets its back-off after the same time. */
+/**
+ * A pod that was ready later than this after its creation did not end early. The kubelet resets its back-off after the
+ * same time.
+ */
 const earlyMs = 600_000;
 
-/** The pause before the next creation, by the number of pods in a row that ended early. Up to five minutes, like the kubelet's. */
+/**
+ * The pause before the next creation, by the number of pods in a row that ended early. Up to five minutes, like the
+ * kubelet's.
+ */
 const pausesMs = [0, 10_000, 40_000, 160_000, 300_000];
 
 /** Pods in a row that ended early. */
@@ -85,7 +91,10 @@ export interface EarlyEnds {
   readonly pauseMs: number;
 }
 
-/** The youngest ended pods, up to the first that did not end early or is of another template. Undefined if there are none. */
+/**
+ * The youngest ended pods, up to the first that did not end early or is of another template. Undefined if there are
+ * none.
+ */
 export function earlyEnds(pods: readonly Pod[], hash: string): EarlyEnds | undefined {
   const ended = endedYoungestFirst(pods);
   const other = ended.findIndex((pod) => !isUpdated(pod, hash) || !endedEarly(pod));

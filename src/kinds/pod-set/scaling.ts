@@ -14,21 +14,25 @@ import { earlyEnds, inOrderOfRemoval, lastReadyAt, nextToReplace, surplusEnded }
 const burst = 500;
 
 /**
- * The state that a reconcile of a PodSet leaves for the next one. It is lost with the process, and the first reconcile needs none.
+ * The state that a reconcile of a PodSet leaves for the next one. It is lost with the process, and the first reconcile
+ * needs none.
  *
- * A request without an answer may still be in flight and take effect later. So the next reconcile repeats it first: the API server
- * refuses a second pod of the same name, and ignores a second deletion of the same uid. With another name or another pod there
- * would be one creation or deletion too many, as there may be after a change of leader.
+ * A request without an answer may still be in flight and take effect later. So the next reconcile repeats it first: the
+ * API server refuses a second pod of the same name, and ignores a second deletion of the same uid. With another name or
+ * another pod there would be one creation or deletion too many, as there may be after a change of leader.
  */
 export interface ScalingState {
   /**
-   * The names of pods that were created, perhaps without success, until the cache holds the pod: a stale cache cannot cause a second
-   * pod. Reusing them also keeps the message of a refusal constant, which quotes the name.
+   * The names of pods that were created, perhaps without success, until the cache holds the pod: a stale cache cannot
+   * cause a second pod. Reusing them also keeps the message of a refusal constant, which quotes the name.
    */
   namesToReuse: readonly string[];
   /** The uids of pods whose deletion had no answer. */
   unansweredDeletions: ReadonlySet<string>;
-  /** The uids of pods whose deletion failed, also without an answer, the latest failure last. They are tried after the others. */
+  /**
+   * The uids of pods whose deletion failed, also without an answer, the latest failure last. They are tried after the
+   * others.
+   */
   failedDeletions: ReadonlySet<string>;
   /** The youngest pod that ended early, and when, on the clock of `performance.now`. */
   lastEarlyEnd?: { readonly uid: string; readonly atMs: number } | undefined;
@@ -74,7 +78,10 @@ export interface ScalingOptions {
  * @throws ReconcileEnd if the PodSet is gone or has another spec.
  */
 export class Scaling {
-  /** The pods that this step created, as the cache will show them: whole, 500 pods of a large template would fill the memory. */
+  /**
+   * The pods that this step created, as the cache will show them: whole, 500 pods of a large template would fill the
+   * memory.
+   */
   readonly created: Pod[] = [];
   /** The pods that this step deleted. */
   readonly deleted: Pod[] = [];
@@ -235,13 +242,19 @@ export class Scaling {
     ]);
   }
 
-  /** In the order in which to choose one to delete: a deletion without an answer is repeated before another pod is chosen. */
+  /**
+   * In the order in which to choose one to delete: a deletion without an answer is repeated before another pod is
+   * chosen.
+   */
   #candidates(pods: readonly Pod[]): readonly Pod[] {
     const answered = pods.filter((pod) => !this.#isUnanswered(pod));
     return [...pods.filter(this.#isUnanswered), ...this.#failedLast(answered)];
   }
 
-  /** Otherwise the same pods would fail each time, and hold up the others. The one that failed first is tried again first. */
+  /**
+   * Otherwise the same pods would fail each time, and hold up the others. The one that failed first is tried again
+   * first.
+   */
   #failedLast(pods: readonly Pod[]): readonly Pod[] {
     const ranks = new Map([...this.#state.failedDeletions].map((uid, rank) => [uid, rank]));
     const rankOf = ({ metadata }: Pod): number => ranks.get(metadata.uid) ?? -1;
@@ -250,8 +263,8 @@ export class Scaling {
 }
 
 /**
- * The reason that the status reports for failures. A refused creation comes first, then the pause, then other refusals. Failures
- * that are not refusals are logged instead.
+ * The reason that the status reports for failures. A refused creation comes first, then the pause, then other refusals.
+ * Failures that are not refusals are logged instead.
  */
 export function blockedReason(failures: readonly Failure[], pause: Scaling['pause']): BlockedReason | undefined {
   const refused = failures.filter(({ error }) => isRefusal(error));
@@ -273,8 +286,8 @@ function reasonOf({ operation, error }: Failure): BlockedReason['reason'] {
 }
 
 /**
- * Whether a field of the template has an invalid value or type, or does not exist. The API server finds the latter two when it
- * decodes the request (k8s.io/apiserver/pkg/endpoints/handlers, transformDecodeError).
+ * Whether a field of the template has an invalid value or type, or does not exist. The API server finds the latter two
+ * when it decodes the request (k8s.io/apiserver/pkg/endpoints/handlers, transformDecodeError).
  */
 const isInvalidTemplate = (error: unknown): boolean =>
   isInvalidField(error) || hasMessage(error, 400, / cannot be handled as a Pod: /);
@@ -283,8 +296,8 @@ const isInvalidTemplate = (error: unknown): boolean =>
 const isQuotaExceeded = (error: unknown): boolean => hasMessage(error, 403, /exceeded quota: /);
 
 /**
- * Whether a dry run failed because a webhook does not support dry runs (k8s.io/apiserver/pkg/admission/plugin/webhook/errors). Such a
- * response says nothing about the pod.
+ * Whether a dry run failed because a webhook does not support dry runs
+ * (k8s.io/apiserver/pkg/admission/plugin/webhook/errors). Such a response says nothing about the pod.
  */
 const isDryRunUnsupported = (error: unknown): boolean => hasMessage(error, 400, /does not support dry run/);
 

@@ -39,9 +39,9 @@ export interface PostgresWriterOptions {
 /**
  * Keeps one row for each PostgresWriter, in the table of its spec and in no other.
  *
- * Before the first statement on a table, the operator adds the table to the status. So after a crash the next reconcile knows every
- * table that may contain the row. It first writes the row to the table of the spec, and then deletes it from the others. After that it
- * checks the row once more, because two tables may share their rows, as a view does.
+ * Before the first statement on a table, the operator adds the table to the status. So after a crash the next reconcile
+ * knows every table that may contain the row. It first writes the row to the table of the spec, and then deletes it
+ * from the others. After that it checks the row once more, because two tables may share their rows, as a view does.
  */
 export function postgresWriterController(options: PostgresWriterOptions) {
   const { settings, workers, resyncEveryMs } = options;
@@ -116,8 +116,8 @@ export function postgresWriterController(options: PostgresWriterOptions) {
 }
 
 /**
- * The tables of a PostgresWriter whose status names none. None if the role lacks a privilege that a deletion needs: then this operator has
- * written no row, and cannot look for one of another.
+ * The tables of a PostgresWriter whose status names none. None if the role lacks a privilege that a deletion needs:
+ * then this operator has written no row, and cannot look for one of another.
  */
 async function unrecordedTables(
   row: WriterRow,
@@ -160,7 +160,8 @@ function outcomeOfFailure(error: unknown, tables: readonly string[], progress: s
 
 /** @param tables that may contain the row. */
 function statusOf(tables: readonly string[]) {
-  // More may have been stored under an older CustomResourceDefinition. The API server takes no such list, except the stored one.
+  // More may have been stored under an older CustomResourceDefinition. The API server takes no such list, except the
+  // stored one.
   if (tables.length > limits.tables) return {};
   return { tables: tables.length === 0 ? null : [...tables] };
 }

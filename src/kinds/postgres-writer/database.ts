@@ -34,8 +34,8 @@ export interface ConnectionCounts {
 const closeTimeoutMs = 1000;
 
 /**
- * The database: a connection pool behind a circuit, so that an outage costs one attempt every few seconds. Each statement is its own
- * transaction. No statement is sent while an earlier one without an answer may still run.
+ * The database: a connection pool behind a circuit, so that an outage costs one attempt every few seconds. Each
+ * statement is its own transaction. No statement is sent while an earlier one without an answer may still run.
  */
 export class Database {
   readonly #options: DatabaseOptions;
@@ -66,7 +66,8 @@ export class Database {
    * Executes a statement.
    *
    * @returns the rows as objects by column. The caller must know the types of the columns.
-   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; any error of the gate.
+   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; any error
+   *   of the gate.
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
     // Check the circuit after the wait for a connection, so that no connection is opened during an outage.

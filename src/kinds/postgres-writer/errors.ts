@@ -50,7 +50,9 @@ export class RowBusyError extends Error {
   override readonly name = 'RowBusyError';
 }
 
-/** The message of an error. Node's AggregateError, for example for a host with several addresses, has none of its own. */
+/**
+ * The message of an error. Node's AggregateError, for example for a host with several addresses, has none of its own.
+ */
 function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
   if (!(error instanceof Error)) return String(error);
@@ -58,8 +60,8 @@ function messageOf(error: unknown): string {
 }
 
 /**
- * The SQLSTATE of an error that PostgreSQL returned (https://www.postgresql.org/docs/current/errcodes-appendix.html). Otherwise
- * undefined. Errors of Node have codes too, but no severity.
+ * The SQLSTATE of an error that PostgreSQL returned (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+ * Otherwise undefined. Errors of Node have codes too, but no severity.
  */
 export function sqlStateOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return undefined;
@@ -113,8 +115,8 @@ const tableReasons: Readonly<Record<string, TableReason>> = {
 };
 
 /**
- * The reason if the table or a row made the statement fail. The error does not show which of the two: a trigger chooses its
- * SQLSTATE freely, and a row-level policy refuses with a lack of privilege. Undefined for other errors.
+ * The reason if the table or a row made the statement fail. The error does not show which of the two: a trigger chooses
+ * its SQLSTATE freely, and a row-level policy refuses with a lack of privilege. Undefined for other errors.
  */
 export function tableReasonOf(error: unknown): TableReason | undefined {
   if (error instanceof UnfitTableError) return error.reason;

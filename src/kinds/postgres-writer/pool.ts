@@ -13,13 +13,15 @@ export interface DatabaseSettings {
   readonly user?: string | undefined;
   readonly password?: string | undefined;
   /**
-   * A folder with the files `PSQL_USER` and `PSQL_PASSWORD`, such as a mounted Secret. Read before each statement. Overrides
-   * {@link user} and {@link password}.
+   * A folder with the files `PSQL_USER` and `PSQL_PASSWORD`, such as a mounted Secret. Read before each statement.
+   * Overrides {@link user} and {@link password}.
    */
   readonly credentialsDir?: string | undefined;
   /** `require`: TLS without checking the certificate; `verify-full`: the certificate names the host and is trusted. */
   readonly sslmode: 'disable' | 'require' | 'verify-full';
-  /** The file with the trusted certificate authorities. Read before each statement. Default: the authorities of Node. */
+  /**
+   * The file with the trusted certificate authorities. Read before each statement. Default: the authorities of Node.
+   */
   readonly sslrootcert?: string | undefined;
   /** The most connections. */
   readonly poolSize: number;
@@ -66,7 +68,9 @@ async function readOptional(path: string): Promise<string | undefined> {
 const isMissing = (error: unknown): boolean =>
   typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
 
-/** How long a statement waits for the lock of a table, in milliseconds. All other statements on that table wait with it. */
+/**
+ * How long a statement waits for the lock of a table, in milliseconds. All other statements on that table wait with it.
+ */
 const lockTimeoutMs = 500;
 
 /** How much longer than the server's timeout the client waits, in milliseconds. After that the connection is dead. */
@@ -97,8 +101,9 @@ export async function openPool(
       // Not a copy: the password is a property of the pool's options that is not enumerable.
       super(Object.create(config ?? null, { application_name: { value: name } }));
       names.set(this, name);
-      // A connection that breaks rejects its query and also emits an error, which without a listener ends the process. The pool listens
-      // only while a connection is idle: what arrives together with the end of the handshake would come before any later listener.
+      // A connection that breaks rejects its query and also emits an error, which without a listener ends the process.
+      // The pool listens only while a connection is idle: what arrives together with the end of the handshake would
+      // come before any later listener.
       this.on('error', () => {});
     }
   }

@@ -93,7 +93,10 @@ export function failureOutcome(error: unknown, random: () => number = Math.rando
 
 const isReason = (reason: string): reason is Reason => Object.hasOwn(postgresWriterReasons, reason);
 
-/** With these reasons, a table that was looked up for a deletion has no row of the PostgresWriter, or the operator may not use the table. */
+/**
+ * With these reasons, a table that was looked up for a deletion has no row of the PostgresWriter, or the operator may
+ * not use the table.
+ */
 const reasonsWithoutRow: ReadonlySet<string | undefined> = new Set<Reason>([
   'InvalidTable',
   'TableNotAllowed',
@@ -101,7 +104,10 @@ const reasonsWithoutRow: ReadonlySet<string | undefined> = new Set<Reason>([
   'ColumnMissing',
 ]);
 
-/** Whether there is no row to delete in a table that the status does not name, because of the error of its look-up for a deletion. */
+/**
+ * Whether there is no row to delete in a table that the status does not name, because of the error of its look-up for a
+ * deletion.
+ */
 export const excludesRow = (error: unknown): boolean => reasonsWithoutRow.has(failureOutcome(error)?.reason);
 
 /** The reasons of a PostgresWriter that waits until the database can be used. */

@@ -24,7 +24,10 @@ export interface WriterState {
 
 /** What the operator remembers of a PostgresWriter. */
 export interface WriterMemory {
-  /** When the row was last read or written with the values of the spec of a generation, on the clock of `performance.now`. */
+  /**
+   * When the row was last read or written with the values of the spec of a generation, on the clock of
+   * `performance.now`.
+   */
   lastCheck?: { readonly generation: number; readonly atMs: number };
   /** When the row could first not be deleted from a missing table, by table, in milliseconds since 1970. */
   readonly missingSinceMs: Map<string, number>;
@@ -49,7 +52,8 @@ export interface TableFailure {
 }
 
 /**
- * The tables that the status records. Undefined if it records none. What was stored under another CustomResourceDefinition may be anything.
+ * The tables that the status records. Undefined if it records none. What was stored under another
+ * CustomResourceDefinition may be anything.
  */
 export function recordedTables({ status }: PostgresWriter): readonly string[] | undefined {
   const stored: unknown = status?.tables;
@@ -65,7 +69,12 @@ export class WriterRow {
     this.#options = options;
   }
 
-  /** The table of the spec. @param use what for. @throws InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}. */
+  /**
+   * The table of the spec.
+   *
+   * @param use what for.
+   * @throws InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}.
+   */
   async findTable(use: 'write' | 'delete' = 'write'): Promise<Table> {
     const { writer, state, allowedTables } = this.#options;
     const name = parseTableName(writer.spec.table);
@@ -108,8 +117,8 @@ export class WriterRow {
   }
 
   /**
-   * The tables of a PostgresWriter whose status names none. Its row may have been written by the original operator, or before the
-   * cluster was restored from a backup.
+   * The tables of a PostgresWriter whose status names none. Its row may have been written by the original operator, or
+   * before the cluster was restored from a backup.
    */
   async unrecordedTables(): Promise<readonly string[]> {
     if (missingField(PostgresWriter, this.#options.writer) !== undefined) return [];
@@ -122,8 +131,8 @@ export class WriterRow {
   }
 
   /**
-   * Deletes the row from a table. A table that has been missing for `missingMs` since this PostgresWriter left it counts as gone with
-   * its rows. Before that it may come back, because it is renamed or restored from a backup.
+   * Deletes the row from a table. A table that has been missing for `missingMs` since this PostgresWriter left it
+   * counts as gone with its rows. Before that it may come back, because it is renamed or restored from a backup.
    */
   async #delete(text: string): Promise<void> {
     const { writer, state, signal, missingMs } = this.#options;
@@ -137,14 +146,15 @@ export class WriterRow {
       const { deletionTimestamp } = writer.metadata;
       const deletedAtMs = deletionTimestamp === undefined ? 0 : Date.parse(deletionTimestamp);
       const missingSinceMs = Math.max(error.since.getTime(), deletedAtMs, this.#missingSinceMs(text));
-      // An open circuit refuses without a look, so only a failure after the wait shows that the table has not come back.
+      // An open circuit refuses without a look, so only a failure after the wait shows that the table has not come
+      // back.
       if (error.failedAt.getTime() < missingSinceMs + missingMs) throw error;
     }
   }
 
   /**
-   * When the deletion of the row from this table first failed. The outage of the table may have begun long before: nothing uses a table
-   * that its PostgresWriters have left.
+   * When the deletion of the row from this table first failed. The outage of the table may have begun long before:
+   * nothing uses a table that its PostgresWriters have left.
    */
   #missingSinceMs(table: string): number {
     const { missingSinceMs } = this.#options.memory;

@@ -14,13 +14,13 @@ const maxWaitMs = 2000;
 const pollEveryMs = 20;
 
 /**
- * Terminates the backends on which an earlier statement of the operator may still run, before another statement is sent. The server
- * notices a broken connection only when the statement ends. Without the termination that statement might be executed after the next one,
- * and restore a deleted row.
+ * Terminates the backends on which an earlier statement of the operator may still run, before another statement is
+ * sent. The server notices a broken connection only when the statement ends. Without the termination that statement
+ * might be executed after the next one, and restore a deleted row.
  *
- * Each connection has a unique name (its `application_name`, which poolers pass on). Backends whose statement had no response are
- * terminated by name. A former leader may have been killed during a statement. Therefore all backends of other operator processes with the
- * same role and database are terminated before the first statement.
+ * Each connection has a unique name (its `application_name`, which poolers pass on). Backends whose statement had no
+ * response are terminated by name. A former leader may have been killed during a statement. Therefore all backends of
+ * other operator processes with the same role and database are terminated before the first statement.
  */
 export class StaleBackends {
   readonly #process = `${prefix}${randomUUID().slice(0, 13)}-`;

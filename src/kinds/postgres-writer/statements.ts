@@ -22,7 +22,9 @@ export function rowOf(writer: PostgresWriter): Row {
   return { id: rowIdOf(writer), name, age, country };
 }
 
-/** The name of a table as a user writes it. Without a schema, PostgreSQL searches the schemas of the role's search_path. */
+/**
+ * The name of a table as a user writes it. Without a schema, PostgreSQL searches the schemas of the role's search_path.
+ */
 export interface TableName {
   readonly schema: string | undefined;
   readonly name: string;
@@ -49,7 +51,8 @@ const maxTextLength = 2 * (2 * maxNameBytes + 2) + 1;
 const part = /^(?:"((?:[^"]|"")+)"|([^".][^.]*))(\.|$)/s;
 
 /**
- * Parses the name of a table. Nothing in it is SQL, so `students; drop table students` is a valid name. Letters keep their case.
+ * Parses the name of a table. Nothing in it is SQL, so `students; drop table students` is a valid name. Letters keep
+ * their case.
  *
  * @throws InvalidTableNameError if the text has not one or two parts, or a part is too long.
  */
@@ -98,7 +101,10 @@ export interface Statement {
 /** A statement that every database answers. */
 export const ping: Statement = { text: 'SELECT', values: [] };
 
-/** The columns that a write needs a privilege on. Such a privilege may be granted on the table or on each of these columns. */
+/**
+ * The columns that a write needs a privilege on. Such a privilege may be granted on the table or on each of these
+ * columns.
+ */
 const columnPrivileges: Readonly<Record<'SELECT' | 'INSERT' | 'UPDATE', readonly (keyof Row)[]>> = {
   SELECT: rowColumns,
   INSERT: rowColumns,
@@ -118,9 +124,9 @@ export interface FoundTable extends Table {
 }
 
 /**
- * Finds a table, its columns and the privileges that the role lacks on it. Returns no row if there is no table. Like SQL, searches for a
- * name without a schema in the schemas of the search_path, in order, except system schemas. If no table has exactly this name, takes the one
- * with the name in lower case, as SQL does with a name without quotes.
+ * Finds a table, its columns and the privileges that the role lacks on it. Returns no row if there is no table. Like
+ * SQL, searches for a name without a schema in the schemas of the search_path, in order, except system schemas. If no
+ * table has exactly this name, takes the one with the name in lower case, as SQL does with a name without quotes.
  */
 export const findTable = ({ schema, name }: TableName): Statement => ({
   text: `
@@ -167,13 +173,15 @@ export function mayName(name: TableName, table: Table): boolean {
 const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 /**
- * A row that was missing or different. `written`: it was written, and has these values now. Otherwise a trigger has skipped it.
+ * A row that was missing or different. `written`: it was written, and has these values now. Otherwise a trigger has
+ * skipped it.
  */
 export type UpsertedRow = (Row & { readonly written: true }) | { readonly id: string; readonly written: false };
 
 /**
- * Inserts or updates a row. Returns an {@link UpsertedRow} if it was missing or different. Reads a row that already has these values, but
- * neither locks nor writes it. Without a row it changes nothing, but fails if the table cannot contain such rows.
+ * Inserts or updates a row. Returns an {@link UpsertedRow} if it was missing or different. Reads a row that already has
+ * these values, but neither locks nor writes it. Without a row it changes nothing, but fails if the table cannot
+ * contain such rows.
  */
 export const upsert = (table: Table, row?: Row): Statement => ({
   text: `
@@ -197,8 +205,9 @@ export const findDifferent = (table: Table, row?: Row): Statement => ({
 });
 
 /**
- * Selects the wanted row if the table's row is missing or different. LATERAL with a LIMIT looks the row up by its key, because no planner
- * turns it into another join. Compares texts byte by byte: a collation may treat different texts as equal.
+ * Selects the wanted row if the table's row is missing or different. LATERAL with a LIMIT looks the row up by its key,
+ * because no planner turns it into another join. Compares texts byte by byte: a collation may treat different texts as
+ * equal.
  */
 const whereDifferent = (table: Table): string => `
       FROM (SELECT $1::text AS id, $2::text AS name, $3::int AS age, $4::text AS country WHERE $1 IS NOT NULL) AS wanted
@@ -212,13 +221,17 @@ const whereDifferent = (table: Table): string => `
 
 const valuesOf = (row?: Row): readonly unknown[] => rowColumns.map((column) => row?.[column] ?? null);
 
-/** Deletes the row with this id, if it exists. Without an id it changes nothing, but fails if the table cannot be used. */
+/**
+ * Deletes the row with this id, if it exists. Without an id it changes nothing, but fails if the table cannot be used.
+ */
 export const deleteRow = (table: Table, id?: string): Statement => ({
   text: `DELETE FROM ${tableSql(table)} AS each WHERE each.id = $1::text`,
   values: [id ?? null],
 });
 
-/** Selects connections of the role: those with one of `names`, and those that begin with `prefix` but not with `except`. */
+/**
+ * Selects connections of the role: those with one of `names`, and those that begin with `prefix` but not with `except`.
+ */
 export interface WhichBackends {
   readonly names: readonly string[];
   readonly prefix: string;

@@ -23,8 +23,8 @@ import {
 const knownForMs = 30_000;
 
 /**
- * How long the circuit of a name is kept after its last use, in milliseconds: longer than the longest pause of a circuit. It must
- * end, because users may write any number of names.
+ * How long the circuit of a name is kept after its last use, in milliseconds: longer than the longest pause of a
+ * circuit. It must end, because users may write any number of names.
  */
 const rememberedForMs = 60_000;
 
@@ -62,8 +62,8 @@ export class Tables {
   /**
    * Finds the table of a name in the catalogue, without a statement on the table itself.
    *
-   * @throws OutsideDownError if the table does not exist or is not allowed, if it lacks a column or the role lacks a privilege that the
-   *   use needs, or if the database cannot be used.
+   * @throws OutsideDownError if the table does not exist or is not allowed, if it lacks a column or the role lacks a
+   *   privilege that the use needs, or if the database cannot be used.
    */
   find(name: TableName, use: Use = 'write'): Promise<Table> {
     const known = this.#knownName(name, use);
@@ -202,8 +202,8 @@ export class Rows {
    * Inserts or updates the row, unless it already has these values.
    *
    * @param signal if it is aborted, no further statement is sent. A statement that was sent runs on.
-   * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this row;
-   *   RowBusyError if it is locked or took too long; the signal's reason.
+   * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this
+   *   row; RowBusyError if it is locked or took too long; the signal's reason.
    */
   upsert(row: Row, signal: AbortSignal = neverAborted): Promise<Written> {
     return this.#order.run(row.id, signal, () => this.#upsert(row, signal));
@@ -231,8 +231,8 @@ export class Rows {
   }
 
   /**
-   * Executes the statement for an item. If it fails, executes the statement without one, which changes nothing, but fails too if the table
-   * or the database cannot be used.
+   * Executes the statement for an item. If it fails, executes the statement without one, which changes nothing, but
+   * fails too if the table or the database cannot be used.
    *
    * @returns the first row of the result.
    */
@@ -258,8 +258,8 @@ export class Rows {
   }
 
   /**
-   * The error "no such table" may be about another table, which a trigger uses, and "permission denied" does not name the permission. Only
-   * the catalogue tells.
+   * The error "no such table" may be about another table, which a trigger uses, and "permission denied" does not name
+   * the permission. Only the catalogue tells.
    */
   async #query<R extends object>(statement: Statement, use: Use): Promise<readonly R[]> {
     try {

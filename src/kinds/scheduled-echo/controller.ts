@@ -114,7 +114,10 @@ export const scheduledEchoController = (pod: PrintPodSettings) =>
 /** True if the pod is new: its Job is no longer without one. */
 const isAdded: Predicate<Pod> = ({ type }) => type === 'added';
 
-/** When to look again whether an Echo still has the name. That is rare: without a watch, the controller works where Echos are not installed. */
+/**
+ * When to look again whether an Echo still has the name. That is rare: without a watch, the controller works where
+ * Echos are not installed.
+ */
 const nameRecheckMs = 60_000;
 
 /** Asks the API server, because the Echo may be newer than the cache. */
@@ -133,7 +136,10 @@ async function hasEcho(client: Client, key: ObjectKey): Promise<boolean> {
 const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
   status?.active ?? [];
 
-/** The last active Job, if it has no pod. The controller of CronJobs sets the time when it starts the Job, but may start it late. */
+/**
+ * The last active Job, if it has no pod. The controller of CronJobs sets the time when it starts the Job, but may start
+ * it late.
+ */
 function jobWithoutPod(
   { metadata, status }: CronJob,
   podsOf: (uid: string) => readonly Pod[],
@@ -145,7 +151,10 @@ function jobWithoutPod(
   return { kind: Job, metadata: { namespace, name: cutText(name), uid }, sinceMs };
 }
 
-/** The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a repeated one. */
+/**
+ * The API server checks none of the names in a CronJob's status, but refuses a ScheduledEcho with an invalid or a
+ * repeated one.
+ */
 function namesOfActive(cronJob: CronJob): readonly string[] {
   const names = activeJobs(cronJob).flatMap(({ name = '' }) => (name.length <= limits.name ? [name] : []));
   return [...new Set(names)].sort().slice(0, limits.activeJobs);

@@ -7,15 +7,16 @@ import type { ScheduledEcho } from './kind.ts';
 const maxCronJobNameLength = 52;
 
 /**
- * The name of a new CronJob. Not the ScheduledEcho's: the CronJob controller takes each Job for its own whose controller has the CronJob's
- * name, whatever its kind (k8s.io/kubernetes/pkg/controller/cronjob, getJobsToBeReconciled). It would delete the Job of an Echo of this name.
+ * The name of a new CronJob. Not the ScheduledEcho's: the CronJob controller takes each Job for its own whose
+ * controller has the CronJob's name, whatever its kind (k8s.io/kubernetes/pkg/controller/cronjob,
+ * getJobsToBeReconciled). It would delete the Job of an Echo of this name.
  */
 export const newCronJobName = ({ metadata }: { readonly metadata: Pick<ScheduledEcho['metadata'], 'name'> }): string =>
   hashedChildName(metadata.name, maxCronJobNameLength);
 
 /**
- * The name of a ScheduledEcho's CronJob. One with the ScheduledEcho's name, as the original and earlier versions made it, keeps its name and
- * its history.
+ * The name of a ScheduledEcho's CronJob. One with the ScheduledEcho's name, as the original and earlier versions made
+ * it, keeps its name and its history.
  *
  * @param cronJobs that the ScheduledEcho controls
  */

@@ -4,8 +4,8 @@ import { cutText, groupOf } from '@echoperator/runtime/client';
 type OwnerReference = NonNullable<KubeObject['metadata']['ownerReferences']>[number];
 
 /**
- * Returns the metadata that a controller reads of any object, whoever owns it. The caches keep no more of an object that is not ours: anybody may
- * write a megabyte of labels or owner references.
+ * Returns the metadata that a controller reads of any object, whoever owns it. The caches keep no more of an object
+ * that is not ours: anybody may write a megabyte of labels or owner references.
  *
  * @param labels the labels that are read.
  */
@@ -33,8 +33,8 @@ const cutReference = ({ apiVersion, kind, name, uid, ...flags }: OwnerReference)
 });
 
 /**
- * A transform for the informer of children: of an object that none of the `owners` controls, it keeps the identity. There may be very many, and a
- * controller reads only whose they are.
+ * A transform for the informer of children: of an object that none of the `owners` controls, it keeps the identity.
+ * There may be very many, and a controller reads only whose they are.
  */
 export const keepChildrenOf =
   (...owners: readonly Kind[]) =>

@@ -28,9 +28,10 @@ export const disabledReasons = defineReasons({
 });
 
 /**
- * Adds a controller that replaces a disabled one. In the condition `Ready` of each object it reports that the controller is disabled, and
- * whether the object's deletion waits for that. If another operator overwrites the report, it yields, as {@link OverwrittenReports} says.
- * Does nothing if the CRD is not installed, and never delays the start of the others.
+ * Adds a controller that replaces a disabled one. In the condition `Ready` of each object it reports that the
+ * controller is disabled, and whether the object's deletion waits for that. If another operator overwrites the report,
+ * it yields, as {@link OverwrittenReports} says. Does nothing if the CRD is not installed, and never delays the start
+ * of the others.
  */
 export function addDisabledController(
   manager: Manager,
@@ -93,10 +94,11 @@ interface ReportOn {
 }
 
 /**
- * Says how long a report that was overwritten is not written again: a minute, and twice as long after each further time, up to a day.
- * Without a pause two operators that watch the same namespace, one with and one without the controller, would overwrite each other's
- * reports without end. The report comes back after the other operator has gone. Other controllers first correct what another client
- * overwrites, and pause only if that goes on; this one yields at once, because the other operator reports what is true.
+ * Says how long a report that was overwritten is not written again: a minute, and twice as long after each further
+ * time, up to a day. Without a pause two operators that watch the same namespace, one with and one without the
+ * controller, would overwrite each other's reports without end. The report comes back after the other operator has
+ * gone. Other controllers first correct what another client overwrites, and pause only if that goes on; this one yields
+ * at once, because the other operator reports what is true.
  */
 export class OverwrittenReports {
   /** By key. The pause has no end until {@link pause} notices that the report was overwritten. */

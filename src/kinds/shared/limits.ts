@@ -1,13 +1,17 @@
 /**
- * The bounds of strings, lists and maps that several kinds share: what Kubernetes, Linux or a registry accepts at most, or a multiple of what
- * anybody needs. Each string, list and map of a kind has a bound, so that no object is costly to handle (test/unit/bounds.test.ts).
+ * The bounds of strings, lists and maps that several kinds share: what Kubernetes, Linux or a registry accepts at most,
+ * or a multiple of what anybody needs. Each string, list and map of a kind has a bound, so that no object is costly to
+ * handle (test/unit/bounds.test.ts).
  */
 export const limits = {
   /** The name of an object (RFC 1123 subdomain), and the key of a ConfigMap or a Secret. */
   name: 253,
   /** The value of a label. */
   labelValue: 63,
-  /** The key of a label or an annotation, or the name of a resource: a prefix of 253 characters, a slash, and 63 characters. */
+  /**
+   * The key of a label or an annotation, or the name of a resource: a prefix of 253 characters, a slash, and 63
+   * characters.
+   */
   qualifiedName: 317,
   /** All annotations of an object together have at most 256 KiB. */
   annotationValue: 262_144,
@@ -33,21 +37,31 @@ export const limits = {
   time: 64,
   /** The Jobs in the status of a ScheduledEcho. Its CronJob forbids concurrent ones, so there is usually one. */
   activeJobs: 1000,
-  /** The replicas of a BookStore's app or database. kube-controller-manager allocates memory for each replica of a StatefulSet before it creates any. */
+  /**
+   * The replicas of a BookStore's app or database. kube-controller-manager allocates memory for each replica of a
+   * StatefulSet before it creates any.
+   */
   replicas: 1000,
   /** The pods of a PodSet: the status names each, and etcd takes objects of up to 1.5 MiB. */
   pods: 5000,
   /**
-   * The values in the spec of a PodSet's template: texts, numbers, lists and maps. A large pod has a few hundred. The API server takes
-   * seconds to refuse 2,500 invalid containers, and over half a minute for 10,000: its time grows with the square of the number of errors.
+   * The values in the spec of a PodSet's template: texts, numbers, lists and maps. A large pod has a few hundred. The
+   * API server takes seconds to refuse 2,500 invalid containers, and over half a minute for 10,000: its time grows with
+   * the square of the number of errors.
    */
   templateValues: 2500,
   /** The volumes in the status of a BookStore. */
   volumes: 5000,
-  /** The tables in the status of a PostgresWriter: two while its row moves, and more only if a table that it left refuses the deletion. */
+  /**
+   * The tables in the status of a PostgresWriter: two while its row moves, and more only if a table that it left
+   * refuses the deletion.
+   */
   tables: 1000,
   petName: 1024,
-  /** The name in an intent that was stored before names had a bound. It is also the most bytes of a name that the operator sends. */
+  /**
+   * The name in an intent that was stored before names had a bound. It is also the most bytes of a name that the
+   * operator sends.
+   */
   storedPetName: 200_000,
   /** The id of a pet, which the store chooses. */
   petId: 1024,

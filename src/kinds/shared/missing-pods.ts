@@ -6,7 +6,10 @@ import { Event } from '@echoperator/runtime/kinds';
 export interface ChildWithoutPod {
   readonly kind: Kind;
   readonly metadata: Pick<KubeObject['metadata'], 'name' | 'namespace' | 'uid'>;
-  /** Since when, at the earliest, in milliseconds since 1970: after a restart of the operator, the first look need not wait. */
+  /**
+   * Since when, at the earliest, in milliseconds since 1970: after a restart of the operator, the first look need not
+   * wait.
+   */
   readonly sinceMs: number;
 }
 
@@ -29,16 +32,28 @@ export interface WhyNoPod {
   readonly requeueAfterMs: number;
 }
 
-/** A controller makes the pods within this time, in milliseconds. Then their cost is one list: there is none for a healthy child. */
+/**
+ * A controller makes the pods within this time, in milliseconds. Then their cost is one list: there is none for a
+ * healthy child.
+ */
 const firstLookMs = 10_000;
 
-/** The longest pause between two looks, in milliseconds. Pods that are made after all change the child, which enqueues its owner. */
+/**
+ * The longest pause between two looks, in milliseconds. Pods that are made after all change the child, which enqueues
+ * its owner.
+ */
 const maxPauseMs = 600_000;
 
-/** If no Event has said why for this long, in milliseconds, something is wrong all the same: Events expire after an hour. */
+/**
+ * If no Event has said why for this long, in milliseconds, something is wrong all the same: Events expire after an
+ * hour.
+ */
 const silentMs = 60_000;
 
-/** The most Events that are read, and their size: whoever may write Events decides about both. Their controller merges repeated ones. */
+/**
+ * The most Events that are read, and their size: whoever may write Events decides about both. Their controller merges
+ * repeated ones.
+ */
 const maxEvents = 100;
 const maxBytes = 1024 * 1024;
 
@@ -46,13 +61,13 @@ const maxBytes = 1024 * 1024;
 const timeoutMs = 5000;
 
 /**
- * Why a controller makes no pod for a child: `FailedCreate: pod is forbidden: failed quota: compute: must specify limits.cpu for: app`. A
- * quota, a policy or a webhook may refuse the pods of a Job or a StatefulSet, and only an Event says so. (A Deployment has the condition
- * `ReplicaFailure`.)
+ * Why a controller makes no pod for a child: `FailedCreate: pod is forbidden: failed quota: compute: must specify
+ * limits.cpu for: app`. A quota, a policy or a webhook may refuse the pods of a Job or a StatefulSet, and only an Event
+ * says so. (A Deployment has the condition `ReplicaFailure`.)
  *
- * Lists the Events of the child after ten seconds, then each time after twice as long, at most every ten minutes. Call it in each
- * reconcile of the owner while the pod is missing, and only then; between two lists it repeats the last result. If Events cannot be listed, the
- * problem says where to look.
+ * Lists the Events of the child after ten seconds, then each time after twice as long, at most every ten minutes. Call
+ * it in each reconcile of the owner while the pod is missing, and only then; between two lists it repeats the last
+ * result. If Events cannot be listed, the problem says where to look.
  *
  * @throws GateClosedError.
  */
@@ -68,7 +83,8 @@ export async function whyNoPod(
   const firstSeenMs = last?.firstSeenMs ?? nowMs;
   const ageMs = Math.max(0, Date.now() - child.sinceMs);
   const isLooking = last !== undefined || ageMs >= firstLookMs;
-  // The child may be much older than the lack of a pod, and the clocks may differ: only what this process has seen counts.
+  // The child may be much older than the lack of a pod, and the clocks may differ: only what this process has seen
+  // counts.
   const seenForMs = nowMs - firstSeenMs;
   const problem = isLooking ? await readProblem(child, client, seenForMs) : undefined;
   const requeueAfterMs = isLooking ? Math.min(Math.max(seenForMs, firstLookMs), maxPauseMs) : firstLookMs - ageMs;
@@ -102,7 +118,10 @@ async function readProblem(
 const timeOf = ({ series, deprecatedLastTimestamp, eventTime, metadata }: Event): number =>
   Date.parse(series?.lastObservedTime ?? deprecatedLastTimestamp ?? eventTime ?? metadata.creationTimestamp);
 
-/** Drops the name of the pod: the next attempt of the job controller has another one, and each new message costs a status write. */
+/**
+ * Drops the name of the pod: the next attempt of the job controller has another one, and each new message costs a
+ * status write.
+ */
 function describeEvent({ reason = '', note = '' }: Event): string {
   const message = cutText(note)
     .replaceAll(/\s+/g, ' ')

@@ -3,7 +3,9 @@ import type { PodMetadata } from './pod-metadata.ts';
 
 type PodSpec = NonNullable<Pod['spec']>;
 
-/** The fields that the operator's settings give to the pods that it creates. The template of a PodSet does not get them. */
+/**
+ * The fields that the operator's settings give to the pods that it creates. The template of a PodSet does not get them.
+ */
 export interface PodDefaults {
   /** Without the labels that the operator sets. */
   readonly metadata: PodMetadata;
@@ -26,7 +28,9 @@ export interface ResourceSettings {
   readonly limits?: Quantities;
 }
 
-/** The resources with each quantity as a string, as the API server stores it: a number would differ from it for ever. */
+/**
+ * The resources with each quantity as a string, as the API server stores it: a number would differ from it for ever.
+ */
 export const resourcesOf = ({ requests, limits }: ResourceSettings) => ({
   ...(requests && { requests: asStrings(requests) }),
   ...(limits && { limits: asStrings(limits) }),

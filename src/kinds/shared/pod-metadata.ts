@@ -11,8 +11,8 @@ export interface PodMetadata {
 }
 
 /**
- * The labels by which the operator, its Services and the job controller find pods. Neither a spec nor a setting may set them: a pod would
- * serve another object, or be lost to its own.
+ * The labels by which the operator, its Services and the job controller find pods. Neither a spec nor a setting may set
+ * them: a pod would serve another object, or be lost to its own.
  */
 const reservedPodLabels: readonly string[] = [
   'app.kubernetes.io/name',

@@ -10,11 +10,11 @@ type ContainerState = NonNullable<ContainerStatus['state']>;
 type Terminated = NonNullable<ContainerState['terminated']>;
 
 /**
- * Why a pod does not start, stay up or terminate: `pod shop-db-0: ImagePullBackOff: Back-off pulling image "mongo:1"`. Undefined
- * for a pod that is ready, has succeeded, or is starting or being deleted and not overdue.
+ * Why a pod does not start, stay up or terminate: `pod shop-db-0: ImagePullBackOff: Back-off pulling image "mongo:1"`.
+ * Undefined for a pod that is ready, has succeeded, or is starting or being deleted and not overdue.
  *
- * Omits the termination message that a container wrote: it may contain a secret, and more people can read the status of the
- * owner than the pod.
+ * Omits the termination message that a container wrote: it may contain a secret, and more people can read the status of
+ * the owner than the pod.
  *
  * @param nowMs milliseconds since 1970.
  */
@@ -46,8 +46,8 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
 /**
- * How long until the first of these pods should have started or ended, in milliseconds, for the requeue of its owner: no event tells
- * that. Undefined if none will be overdue.
+ * How long until the first of these pods should have started or ended, in milliseconds, for the requeue of its owner:
+ * no event tells that. Undefined if none will be overdue.
  *
  * @param nowMs milliseconds since 1970.
  */
@@ -65,7 +65,9 @@ export function untilOverdueMs(pods: Iterable<Pod>, nowMs = Date.now()): number 
 export const affectsPodProblem: Predicate<Pod> = (delta) =>
   finalProblem(delta.object) !== (delta.type === 'modified' ? finalProblem(delta.previous) : undefined);
 
-/** The problem if the pod never changes again. It does not depend on the clock, as the result of a predicate must not. */
+/**
+ * The problem if the pod never changes again. It does not depend on the clock, as the result of a predicate must not.
+ */
 const finalProblem = (pod: Pod): string | undefined => podProblem(pod, Number.POSITIVE_INFINITY);
 
 /** True if the pod became ready or unready. A ready pod that is added or deleted counts too. */
@@ -73,20 +75,20 @@ export const affectsPodReadiness: Predicate<Pod> = (delta) =>
   isReady(delta.object) !== (delta.type === 'modified' && isReady(delta.previous));
 
 /**
- * How long a pod may exist after its deletionTimestamp, which is the end of its grace period, in milliseconds. The clock of the
- * API server wrote that time.
+ * How long a pod may exist after its deletionTimestamp, which is the end of its grace period, in milliseconds. The
+ * clock of the API server wrote that time.
  */
 const terminationSlackMs = 60_000;
 
 /**
- * How long the other containers of a pod may run after one has ended, in milliseconds. A sidecar that notices the end needs some
- * seconds. The clock of the node wrote the time of the end, and may be behind.
+ * How long the other containers of a pod may run after one has ended, in milliseconds. A sidecar that notices the end
+ * needs some seconds. The clock of the node wrote the time of the end, and may be behind.
  */
 const sidecarSlackMs = 60_000;
 
 /**
- * How long a pod may be `Pending` without a cause in its status, in milliseconds. Only Events tell that a volume cannot be mounted, or that
- * the scheduler does not exist.
+ * How long a pod may be `Pending` without a cause in its status, in milliseconds. Only Events tell that a volume cannot
+ * be mounted, or that the scheduler does not exist.
  */
 const startSlackMs = 60_000;
 
@@ -144,7 +146,8 @@ function problemOf(pod: Pod, nowMs: number): string | undefined {
     const problem = containerProblem(container);
     if (problem !== undefined) return problem;
   }
-  // The kubelet reports the containers and the readiness together. Without the kubelet, the node's controller reports the readiness.
+  // The kubelet reports the containers and the readiness together. Without the kubelet, the node's controller reports
+  // the readiness.
   const isEachReady =
     status?.containerStatuses !== undefined &&
     [...(status.initContainerStatuses ?? []), ...status.containerStatuses].every(({ ready }) => ready);
@@ -181,7 +184,10 @@ function containerProblem({ ready, image, state = {}, lastState }: ContainerStat
   return isRestarting ? waiting?.reason : undefined;
 }
 
-/** The reasons of a process that ran: the message is the one that the container wrote. With other reasons the runtime wrote it. */
+/**
+ * The reasons of a process that ran: the message is the one that the container wrote. With other reasons the runtime
+ * wrote it.
+ */
 const containerMessageReasons: readonly (string | undefined)[] = ['Error', 'OOMKilled', 'Completed', undefined];
 
 function describeTermination({ reason, exitCode, message }: Terminated): string {
@@ -197,7 +203,9 @@ export const readyCondition = ({ status }: Pod): PodCondition | undefined =>
 
 export const isReady = (pod: Pod): boolean => readyCondition(pod)?.status === 'True';
 
-/** The cost of deleting a pod: when a PodSet scales down, the pods with the lowest cost are deleted first (KEP-2255). */
+/**
+ * The cost of deleting a pod: when a PodSet scales down, the pods with the lowest cost are deleted first (KEP-2255).
+ */
 export const deletionCostAnnotation = 'controller.kubernetes.io/pod-deletion-cost';
 
 /** The label that contains a hash of the template that a PodSet created the pod from. */

@@ -21,8 +21,8 @@ export interface PrintSpec {
 /**
  * A pod that prints the message, byte for byte, and a line feed.
  *
- * With `echo MESSAGE`, two components would alter the message: the kubelet expands `$(NAME)` in the arguments of a command, and
- * echo interprets `-n` and backslashes. So each `$` is doubled, which the kubelet undoes
+ * With `echo MESSAGE`, two components would alter the message: the kubelet expands `$(NAME)` in the arguments of a
+ * command, and echo interprets `-n` and backslashes. So each `$` is doubled, which the kubelet undoes
  * (k8s.io/kubernetes/third_party/forked/golang/expansion), and printf prints its second argument as it is.
  */
 export function printPod(

@@ -12,8 +12,8 @@ import { ensureBinaries } from '../../../tools/programs/index.ts';
 const pollMs = 50;
 
 /**
- * Plays the kubelet for the Jobs of the chart's hooks in a cluster without nodes: runs the command of each pod, with its variables and as
- * its ServiceAccount, and reports how it ended.
+ * Plays the kubelet for the Jobs of the chart's hooks in a cluster without nodes: runs the command of each pod, with
+ * its variables and as its ServiceAccount, and reports how it ended.
  */
 export class HookPods {
   readonly #cluster: TestCluster;

@@ -38,8 +38,8 @@ const assigned = `Object{
 const isInRange = (id: string) => `${id} >= variables.first && ${id} < variables.end`;
 
 /**
- * Makes the API server treat pods like OpenShift's security context constraint restricted-v2: it assigns a user ID and an fsGroup
- * of the namespace's range to a pod that has none, and refuses others. It does so a moment later.
+ * Makes the API server treat pods like OpenShift's security context constraint restricted-v2: it assigns a user ID and
+ * an fsGroup of the namespace's range to a pod that has none, and refuses others. It does so a moment later.
  */
 export async function enforceRestrictedV2(client: Client): Promise<void> {
   await client.create(MutatingAdmissionPolicy, {

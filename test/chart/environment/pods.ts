@@ -22,7 +22,9 @@ const metadata = {
   creationTimestamp: '',
 };
 
-/** The specs of all pods of a release by a name: those that the chart renders, and those that its operator then creates. */
+/**
+ * The specs of all pods of a release by a name: those that the chart renders, and those that its operator then creates.
+ */
 export function allPodSpecs(rendering: Rendering): ReadonlyMap<string, PodSpec> {
   const config = readConfig(rendering.all('ConfigMap')[0]?.data ?? {});
   const defaults = podDefaults(config);

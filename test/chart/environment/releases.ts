@@ -18,7 +18,8 @@ const installed = new Map<string, ReleaseOptions>();
 /**
  * Starts a separate API server, because a release finds every other release in the cluster.
  *
- * @param crdFolders with the definitions that it serves. Default: ours, because nothing runs the chart's Job that applies them
+ * @param crdFolders with the definitions that it serves. Default: ours, because nothing runs the chart's Job that
+ *   applies them
  */
 export async function setUp(crdFolders = [join(chart, 'files/crds')]): Promise<void> {
   folder = await makeRunFolder('chart');

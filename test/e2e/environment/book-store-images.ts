@@ -8,8 +8,8 @@ const redisServer = '/usr/bin/redis-check-rdb';
 const redisClient = '/usr/bin/redis-cli';
 
 /**
- * A bookshop's web site: `?TITLE` adds a title, and without a query it lists all titles. It connects to the database by the name and port
- * of the tutorial's app, so the tutorial's manifest works with it.
+ * A bookshop's web site: `?TITLE` adds a title, and without a query it lists all titles. It connects to the database by
+ * the name and port of the tutorial's app, so the tutorial's manifest works with it.
  */
 const books = `#!/bin/sh
 ask() { redis-cli -h "\${DB_HOST:-mongodb-service}" -p 27017 -e "$@"; }
@@ -46,7 +46,10 @@ COPY root /
 CMD ["redis-server", "--port", "27017", "--bind", "*", "--protected-mode", "no", "--dir", "/data/db", "--appendonly", "yes", "--appendfsync", "always"]
 `;
 
-/** Builds archives of an app and a database with the names of the tutorial's images, so that its manifest works unchanged. */
+/**
+ * Builds archives of an app and a database with the names of the tutorial's images, so that its manifest works
+ * unchanged.
+ */
 export async function bookStoreImages(): Promise<readonly string[]> {
   await ensureDebianPackages(['redis-tools', 'busybox-static', 'buildah']);
   const [server, client] = [await readFile(redisServer), await readFile(redisClient)];

@@ -1,4 +1,6 @@
-/** A program that keeps a cluster like a test run. cluster.nightly.test.ts kills it. Its argument is the cluster's name. */
+/**
+ * A program that keeps a cluster like a test run. cluster.nightly.test.ts kills it. Its argument is the cluster's name.
+ */
 import { Cluster, removeClusterOnExit } from '../../../tools/cluster/index.ts';
 
 const name = process.argv[2] ?? '';

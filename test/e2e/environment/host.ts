@@ -5,8 +5,8 @@ import { layoutOf } from '../../../tools/cluster/layout.ts';
 import { attachedFiles } from '../../../tools/cluster/volumes.ts';
 
 /**
- * Returns a line for everything on this host that belongs to clusters with these names. Finds it by names that only these clusters use, so
- * that other programs do not affect the result.
+ * Returns a line for everything on this host that belongs to clusters with these names. Finds it by names that only
+ * these clusters use, so that other programs do not affect the result.
  */
 export async function tracesOf(...names: readonly string[]): Promise<readonly string[]> {
   const traces: string[] = [];

@@ -6,12 +6,18 @@ import { parse, stringify } from 'yaml';
 
 const chart = join(import.meta.dirname, '../../../charts/echoperator');
 
-/** The chart as a release before this one: a lower version, and a CRD without the field `ttlSecondsAfterFinished` of Echos. */
+/**
+ * The chart as a release before this one: a lower version, and a CRD without the field `ttlSecondsAfterFinished` of
+ * Echos.
+ */
 export interface OlderChart extends AsyncDisposable {
   readonly folder: string;
   /** The folder of its CRDs. */
   readonly crds: string;
-  /** Flags for Helm: the older release's hook would apply the CRDs of the image, which is the newer one here. Apply {@link crds} instead. */
+  /**
+   * Flags for Helm: the older release's hook would apply the CRDs of the image, which is the newer one here. Apply
+   * {@link crds} instead.
+   */
   readonly flags: readonly string[];
 }
 

@@ -39,8 +39,8 @@ export const jobCreations = (writes: readonly PodWrite[]): readonly PodWrite[] =
   writes.filter(({ verb, resource, code }) => verb === 'create' && resource === 'jobs' && code === 201);
 
 /**
- * Returns the writes that changed something. A leader's write may arrive late, and is then refused. Events may be late because they only
- * describe the past.
+ * Returns the writes that changed something. A leader's write may arrive late, and is then refused. Events may be late
+ * because they only describe the past.
  */
 export const effective = (writes: readonly PodWrite[]): readonly PodWrite[] =>
   writes.filter(({ code, resource }) => code < 300 && resource !== 'events');

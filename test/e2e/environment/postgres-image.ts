@@ -14,8 +14,8 @@ export const postgresUser = 999;
 const rootVersion = '1';
 
 /**
- * The entry point, like the public image's: creates the superuser `postgres` with the password POSTGRES_PASSWORD and the database
- * POSTGRES_DB, and passes its arguments to the server.
+ * The entry point, like the public image's: creates the superuser `postgres` with the password POSTGRES_PASSWORD and
+ * the database POSTGRES_DB, and passes its arguments to the server.
  */
 const entry = (version: string): string => `#!/bin/sh
 set -e

@@ -1,6 +1,9 @@
 import { readFile } from 'node:fs/promises';
 
-/** Returns the kernel's state of a process: `R`, `S`, `D`, stopped `T`, ended `Z`. Undefined if there is no such process. */
+/**
+ * Returns the kernel's state of a process: `R`, `S`, `D`, stopped `T`, ended `Z`. Undefined if there is no such
+ * process.
+ */
 export async function processState(pid: number): Promise<string | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   // The state follows the program's name, which may contain parentheses.

@@ -13,7 +13,8 @@ export interface SharedClusterOptions {
 }
 
 /**
- * One cluster for a whole run of a suite; workers inherit the variables that say where it is. Every run has a fresh one: what a killed run has left under the name is removed first.
+ * One cluster for a whole run of a suite; workers inherit the variables that say where it is. Every run has a fresh
+ * one: what a killed run has left under the name is removed first.
  */
 export class SharedCluster {
   readonly cluster: Cluster;

@@ -67,7 +67,8 @@ export interface TrialsOptions {
 }
 
 /**
- * Disturbs a release with several replicas while Echos are created. A trial leaves the release and the cluster unchanged.
+ * Disturbs a release with several replicas while Echos are created. A trial leaves the release and the cluster
+ * unchanged.
  */
 export class Trials {
   readonly cluster: Cluster;
@@ -115,8 +116,8 @@ export class Trials {
   }
 
   /**
-   * Disturbs the operator while Echos are created. Verifies that in the end each Echo has had exactly one Job, and one replica leads.
-   * Prints the longest time without a new Job.
+   * Disturbs the operator while Echos are created. Verifies that in the end each Echo has had exactly one Job, and one
+   * replica leads. Prints the longest time without a new Job.
    */
   async run({ name, perSecond = 20, isEnough, runsPods = false, to, disturb }: Trial): Promise<TrialResult> {
     const { client, user, replicas } = this;

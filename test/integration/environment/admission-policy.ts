@@ -18,8 +18,8 @@ export interface UnreachableWebhookOptions {
 }
 
 /**
- * Registers a required webhook (failurePolicy: Fail) whose server refuses connections, so that the API server rejects creations.
- * Returns when it does. The caller removes it.
+ * Registers a required webhook (failurePolicy: Fail) whose server refuses connections, so that the API server rejects
+ * creations. Returns when it does. The caller removes it.
  */
 export async function blockWithUnreachableWebhook(
   client: Client,
@@ -85,7 +85,10 @@ export interface RewriteOptions {
   readonly isInForce: () => Promise<boolean>;
 }
 
-/** Creates a policy that rewrites objects, like a mutating webhook, and returns when the API server enforces it. The caller removes it. */
+/**
+ * Creates a policy that rewrites objects, like a mutating webhook, and returns when the API server enforces it. The
+ * caller removes it.
+ */
 export async function rewrite(client: Client, options: RewriteOptions): Promise<{ remove(): Promise<void> }> {
   const { namespace, resource, patch, isInForce } = options;
   const name = `${namespace}-rewrite`;

@@ -25,8 +25,9 @@ export interface EditCounts {
 }
 
 /**
- * Makes random edits of children of every kind as another field manager, and compares the result of {@link Applier.apply} with a dry run:
- * `unchanged` means that an apply changes nothing, and an apply without effect is not sent again for the same content.
+ * Makes random edits of children of every kind as another field manager, and compares the result of {@link
+ * Applier.apply} with a dry run: `unchanged` means that an apply changes nothing, and an apply without effect is not
+ * sent again for the same content.
  */
 export async function editAtRandom(cluster: TestCluster, seed: number, edits: number): Promise<EditCounts> {
   const run = await Run.start(cluster, seed);
@@ -225,7 +226,10 @@ function refusal(error: unknown): ApiError {
   throw error;
 }
 
-/** Returns the part that an apply may change: without the status, the server's metadata, and the Deployment controller's annotation. */
+/**
+ * Returns the part that an apply may change: without the status, the server's metadata, and the Deployment controller's
+ * annotation.
+ */
 export function contentOf(object: KubeObject): object {
   const { resourceVersion, managedFields, generation, ...metadata } = object.metadata as unknown as Record<
     string,
@@ -235,6 +239,8 @@ export function contentOf(object: KubeObject): object {
   return { ...object, metadata: { ...metadata, annotations }, status: undefined };
 }
 
-/** Removes a Service's node ports: if the server has to choose new ones, the apply gets other ports than the dry run. */
+/**
+ * Removes a Service's node ports: if the server has to choose new ones, the apply gets other ports than the dry run.
+ */
 const withoutNodePorts = (content: object): unknown =>
   JSON.parse(JSON.stringify(content, (key, value) => (key === 'nodePort' ? undefined : value)));

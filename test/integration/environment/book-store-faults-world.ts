@@ -19,7 +19,10 @@ import {
   world,
 } from './book-store-world.ts';
 
-/** What the tests of a growth through faults share: each has a namespace, a proxy before the API server, and operators behind it. */
+/**
+ * What the tests of a growth through faults share: each has a namespace, a proxy before the API server, and operators
+ * behind it.
+ */
 
 export let at: World;
 let proxy: FaultProxy;
@@ -100,7 +103,8 @@ export async function growsThroughFaults({ cutWatches }: { readonly cutWatches: 
     { on: isWrite, every: 2 },
   );
   const cuts: InjectedFault[] = [];
-  // A watch that breaks off at once is opened again after 0.8 s, then after twice that and so on: few, or this takes minutes.
+  // A watch that breaks off at once is opened again after 0.8 s, then after twice that and so on: few, or this takes
+  // minutes.
   const cut = () => {
     if (cutWatches) cuts.push(inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 }));
   };

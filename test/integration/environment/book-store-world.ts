@@ -194,7 +194,10 @@ async function restartAndResync(namespace: string, resyncs: number, resyncSecond
   await startOperator();
 }
 
-/** So many BookStores in a namespace become ready; after that neither a restart of the operator nor resyncs send a write. */
+/**
+ * So many BookStores in a namespace become ready; after that neither a restart of the operator nor resyncs send a
+ * write.
+ */
 export async function convergesAndRests(count: number, wanted: Spec): Promise<void> {
   const at = await world('many');
   const keys = Array.from({ length: count }, (_, index) => ({ ...at.key, name: `shop-${index}` }));

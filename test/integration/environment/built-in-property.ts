@@ -292,7 +292,10 @@ export class BuiltInComparison {
     }
   }
 
-  /** Writes a status as a controller does, and changes labels and the spec beside it. Afterwards, changes of the object differ. */
+  /**
+   * Writes a status as a controller does, and changes labels and the spec beside it. Afterwards, changes of the object
+   * differ.
+   */
   async #compareStatus(kind: Kind<KubeObject>, key: ObjectKey, choice: number): Promise<void> {
     const choices = statuses.get(kind);
     if (choices === undefined) return;

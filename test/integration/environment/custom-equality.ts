@@ -224,7 +224,10 @@ interface ServerStatus {
   readonly details: { readonly name: string; readonly causes?: readonly FieldError[] };
 }
 
-/** What the server did. The order of its causes is random, so its message is that of its causes, not that of the simulation's. */
+/**
+ * What the server did. The order of its causes is random, so its message is that of its causes, not that of the
+ * simulation's.
+ */
 function ofServer(kind: Kind, response: Response): Outcome {
   if (response.code < 300) return storedOf(response.body as StoredObject);
   const { reason, message, details } = response.body as ServerStatus;
@@ -262,8 +265,8 @@ export interface ComparisonOptions {
 }
 
 /**
- * Creates and changes random objects on the API server (dry runs) and in the simulation, and expects the same outcome. The objects that
- * are changed were stored under definitions without validation, so they may be invalid.
+ * Creates and changes random objects on the API server (dry runs) and in the simulation, and expects the same outcome.
+ * The objects that are changed were stored under definitions without validation, so they may be invalid.
  *
  * @throws Error that shows the first difference, with both outcomes
  */

@@ -4,8 +4,8 @@ import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { controllers } from '../../../src/operator.ts';
 
 /**
- * The operator's program with another reconcile of Echos: for the Echo `waits` it creates a Job, and then never ends. Nothing aborts it, so
- * an operator that waits for its work takes its whole SHUTDOWN_TIMEOUT_SECONDS to stop.
+ * The operator's program with another reconcile of Echos: for the Echo `waits` it creates a Job, and then never ends.
+ * Nothing aborts it, so an operator that waits for its work takes its whole SHUTDOWN_TIMEOUT_SECONDS to stop.
  */
 Object.assign(controllers.echo, {
   add: ({ manager }) => {

@@ -31,8 +31,9 @@ export type StepCounts = Record<string, number>;
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Runs random histories of writes on an API server that has {@link Shapes} and no controllers. Compares each result with that of the
- * simulated field managers for the same object: the managed fields with their times, the merged object, and the conflicts.
+ * Runs random histories of writes on an API server that has {@link Shapes} and no controllers. Compares each result
+ * with that of the simulated field managers for the same object: the managed fields with their times, the merged
+ * object, and the conflicts.
  *
  * @throws Error with the shortest history that fast-check finds
  */
@@ -448,8 +449,8 @@ class Run {
   }
 
   /**
-   * Returns a sent object as the server decodes it, of which only the response is known. Of a custom kind the response shows not what the
-   * write resets, and that is known without the server.
+   * Returns a sent object as the server decodes it, of which only the response is known. Of a custom kind the response
+   * shows not what the write resets, and that is known without the server.
    */
   #sent(body: StoredObject, response: StoredObject): StoredObject {
     if (this.#subject === shapes) return withProtocols({ ...response, ...decodedParts(body, response) });
@@ -569,7 +570,8 @@ class Run {
           : 'application/merge-patch+json';
     try {
       const stored = (await this.#transport.request({ method, path, query, body, contentType })) as StoredObject;
-      // The response to an apply can have empty lists and maps in the metadata, which the server drops when it reads the object.
+      // The response to an apply can have empty lists and maps in the metadata, which the server drops when it reads
+      // the object.
       return this.#subject === shapes ? { ...stored, ...decodedParts(stored, stored) } : stored;
     } catch (error) {
       if (error instanceof ApiError) return error;

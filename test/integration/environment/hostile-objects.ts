@@ -212,8 +212,8 @@ export async function store(
 }
 
 /**
- * The kind whose objects control those of a kind, by {@link store}. The operator keeps only the metadata of some objects that nobody
- * controls. The claims of a BookStore belong to its StatefulSet.
+ * The kind whose objects control those of a kind, by {@link store}. The operator keeps only the metadata of some
+ * objects that nobody controls. The claims of a BookStore belong to its StatefulSet.
  */
 export const ownerOf = (kind: Kind): Kind | undefined =>
   kind === PersistentVolumeClaim

@@ -24,10 +24,16 @@ import { sampleOf } from './perturbation-sample.ts';
 import { RawRequests } from './raw-requests.ts';
 import { withoutBounds } from './worst-values.ts';
 
-/** The longest pause of the event loop that a hostile object may cause, as a multiple of a harmless one's, and in milliseconds. */
+/**
+ * The longest pause of the event loop that a hostile object may cause, as a multiple of a harmless one's, and in
+ * milliseconds.
+ */
 const maxRatio = 3;
 const maxPauseMs = 1000;
-/** A shorter pause never fails, because it may be the machine's: the operator shares it with the API server and the test. */
+/**
+ * A shorter pause never fails, because it may be the machine's: the operator shares it with the API server and the
+ * test.
+ */
 const noiseMs = 150;
 /** Within this time another namespace's Echo is served. */
 const maxEchoMs = 5000;
@@ -207,8 +213,8 @@ export class HostileTrial implements AsyncDisposable {
   }
 
   /**
-   * Undefined if the API server refuses the object. A pause may be the machine's, so it counts if it comes thrice, each time beside a harmless
-   * object whose pause is short.
+   * Undefined if the API server refuses the object. A pause may be the machine's, so it counts if it comes thrice, each
+   * time beside a harmless object whose pause is short.
    */
   async #try(object: HostileObject, harmlessMs: number): Promise<Measured | Failure | undefined> {
     let limitMs = limitOf(harmlessMs);

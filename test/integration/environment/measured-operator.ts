@@ -92,7 +92,10 @@ export class MeasuredOperator {
     return performance.now() - sinceMs;
   }
 
-  /** Waits until each kind's cache has had an event since, and no key waits or was reconciled for a while: children have events too. */
+  /**
+   * Waits until each kind's cache has had an event since, and no key waits or was reconciled for a while: children have
+   * events too.
+   */
   async #handled(kinds: readonly Kind[], sinceMs: number, limitMs: number): Promise<void> {
     let reconciles = -1;
     let quietSinceMs = 0;

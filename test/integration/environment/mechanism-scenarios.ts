@@ -1,6 +1,6 @@
 /**
- * Scenarios of the runtime's mechanisms, with controllers that rely on nothing else: the project's own controllers would survive most
- * defects of the runtime. They use a kind of their own, so only a simulation runs them.
+ * Scenarios of the runtime's mechanisms, with controllers that rely on nothing else: the project's own controllers
+ * would survive most defects of the runtime. They use a kind of their own, so only a simulation runs them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -90,8 +90,9 @@ const deletePart = ({ client, namespace }: ScenarioWorld, part = name) =>
   ifPresent(client.delete(ConfigMap, key(namespace, part)));
 
 /**
- * Two controllers of one kind without predicates, which write the same objects: the model of `own-writes-model.test.ts`. The first keeps
- * a child of the Widget's size and stamps the status with each reconcile, so it would loop on its own writes.
+ * Two controllers of one kind without predicates, which write the same objects: the model of
+ * `own-writes-model.test.ts`. The first keeps a child of the Widget's size and stamps the status with each reconcile,
+ * so it would loop on its own writes.
  */
 function addTwoControllers({ manager }: Operator, namespace: string): void {
   const scope = { namespaces: [namespace] };
@@ -196,7 +197,10 @@ const twoControllers: Scenario = {
   },
 };
 
-/** The controller deletes a child that has just changed: if the server forgets that change, it may list the child meanwhile. */
+/**
+ * The controller deletes a child that has just changed: if the server forgets that change, it may list the child
+ * meanwhile.
+ */
 const deletedDuringList: Scenario = {
   name: 'deleted-during-list',
   kinds: [Widget, ConfigMap],
@@ -213,7 +217,10 @@ const deletedDuringList: Scenario = {
   },
 };
 
-/** An apply fails, because somebody replaces the child meanwhile. Later somebody changes the child to what that apply has sent. */
+/**
+ * An apply fails, because somebody replaces the child meanwhile. Later somebody changes the child to what that apply
+ * has sent.
+ */
 const replacedDuringApply: Scenario = {
   name: 'replaced-during-apply',
   kinds: [Widget, ConfigMap],

@@ -10,8 +10,8 @@ import { addDefined, createdWithChild, name, remove } from '../../plans/scenario
 import { originalEchoCrd } from './original-crds.ts';
 
 /**
- * Replaces the CustomResourceDefinition of Echo, and waits until the API server follows it. That also ends every watch of Echos, after
- * which the operator watches anew.
+ * Replaces the CustomResourceDefinition of Echo, and waits until the API server follows it. That also ends every watch
+ * of Echos, after which the operator watches anew.
  */
 async function defineEcho(world: ScenarioWorld, { spec }: Pick<CustomResourceDefinition, 'spec'>): Promise<void> {
   const { client, namespace } = world;
@@ -35,8 +35,8 @@ async function defineEcho(world: ScenarioWorld, { spec }: Pick<CustomResourceDef
 }
 
 /**
- * An Echo that is created under the CustomResourceDefinition of the original, which has no status, and lives on under ours. The
- * definition is of the whole cluster, so only one run at a time is possible.
+ * An Echo that is created under the CustomResourceDefinition of the original, which has no status, and lives on under
+ * ours. The definition is of the whole cluster, so only one run at a time is possible.
  */
 export const originalCrdScenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] => [
   {

@@ -8,8 +8,8 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { DateSchema, dayText, type Pet, PetSchema, PetStore, PetType } from '@echoperator/petstore/wire';
 
 /**
- * A pet store with the behaviour of the tutorial's where it differs from ours: it keeps pets in memory, ignores request ids, and answers an
- * update of an unknown pet with INTERNAL without releasing its lock. After that it answers no call.
+ * A pet store with the behaviour of the tutorial's where it differs from ours: it keeps pets in memory, ignores request
+ * ids, and answers an update of an unknown pet with INTERNAL without releasing its lock. After that it answers no call.
  */
 export class OriginalPetStore implements AsyncDisposable {
   readonly port: number;

@@ -81,8 +81,8 @@ export class OutsideSystems implements Outside, Disposable {
   }
 
   /**
-   * Returns the database user of the operators of a namespace. If several namespaces had the same one, their operators would take each
-   * other for a former leader, and end the statements that it may have left.
+   * Returns the database user of the operators of a namespace. If several namespaces had the same one, their operators
+   * would take each other for a former leader, and end the statements that it may have left.
    */
   databaseUser(namespace: string): Promise<string> {
     const create = async (): Promise<string> => {

@@ -3,7 +3,10 @@ import { join } from 'node:path';
 import { type ControlPlaneOptions, startControlPlane } from '../../../testkit/control-plane.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 
-/** An API server of a test file's own, without our definitions: what it installs or stores would disturb the other files. */
+/**
+ * An API server of a test file's own, without our definitions: what it installs or stores would disturb the other
+ * files.
+ */
 export class OwnServer implements AsyncDisposable {
   readonly cluster: TestCluster;
   /** For the files of the test. */

@@ -4,7 +4,10 @@ import { createHash } from 'node:crypto';
 /** How many plans a sample has. */
 const size = 8;
 
-/** A number that changes with the commit, so that in time every plan of the sampled scenarios runs: `PERTURB_SAMPLE`, or the commit's; 0 without git. */
+/**
+ * A number that changes with the commit, so that in time every plan of the sampled scenarios runs: `PERTURB_SAMPLE`, or
+ * the commit's; 0 without git.
+ */
 export function sampleNumber(): number {
   const { PERTURB_SAMPLE } = process.env;
   if (PERTURB_SAMPLE !== undefined) return Number(PERTURB_SAMPLE);

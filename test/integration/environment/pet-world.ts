@@ -18,8 +18,8 @@ type Spec = Pet['spec'];
 type StoreTls = { readonly ca: string };
 
 /**
- * A namespace for Pets, and proxies for the API server and a pet store. The operator uses the proxies and has the chart's role in the
- * namespace. The test bypasses the proxies.
+ * A namespace for Pets, and proxies for the API server and a pet store. The operator uses the proxies and has the
+ * chart's role in the namespace. The test bypasses the proxies.
  */
 export class PetWorld implements AsyncDisposable {
   readonly namespace: string;
@@ -82,7 +82,10 @@ export class PetWorld implements AsyncDisposable {
     return this.#cluster.client;
   }
 
-  /** Starts the operator with only the controller of Pets. It resyncs rarely, as by default, so a resync cannot hide a lost event. */
+  /**
+   * Starts the operator with only the controller of Pets. It resyncs rarely, as by default, so a resync cannot hide a
+   * lost event.
+   */
   operator(settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
     return OperatorProcess.start(this.#kubeconfig, {
       CONTROLLERS: 'pet',

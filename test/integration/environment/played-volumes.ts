@@ -18,8 +18,8 @@ export class PlayedVolumes {
   }
 
   /**
-   * external-resizer has started (`markControllerResizeInProgress`) and reports that the storage has grown. It keeps the error of an
-   * earlier try of the same size.
+   * external-resizer has started (`markControllerResizeInProgress`) and reports that the storage has grown. It keeps
+   * the error of an earlier try of the same size.
    */
   async growVolume(claimName: string): Promise<void> {
     const { spec, status } = await this.#claim(claimName);

@@ -68,7 +68,10 @@ export interface KillScenario {
   readonly verify: () => Promise<unknown>;
 }
 
-/** Kills the operator after a write whose reply it does not receive, and starts it again. Writes in other namespaces do not count. */
+/**
+ * Kills the operator after a write whose reply it does not receive, and starts it again. Writes in other namespaces do
+ * not count.
+ */
 export async function killAfter(
   { where, number }: KillPoint,
   namespace: string,

@@ -45,7 +45,10 @@ export class RandomEdits {
     return new RandomEdits(schemas, root as Json, random);
   }
 
-  /** Returns a copy with one or two changes, except in its status and in the metadata that belong to the server and the owner. */
+  /**
+   * Returns a copy with one or two changes, except in its status and in the metadata that belong to the server and the
+   * owner.
+   */
   edited<T extends KubeObject>(object: T): T {
     const { apiVersion, kind, metadata, status, ...content } = structuredClone(object) as T & { status?: unknown };
     const { apiVersion: _, kind: __, metadata: ___, status: ____, ...fields } = this.#root.properties as Json;

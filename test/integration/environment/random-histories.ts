@@ -22,7 +22,10 @@ import {
   randomHistories,
 } from './random-requests.ts';
 
-/** Starts an API server for random histories. It is a server of its own, because a garbage collector would write to objects with owners. */
+/**
+ * Starts an API server for random histories. It is a server of its own, because a garbage collector would write to
+ * objects with owners.
+ */
 export async function startHistoryServer(): Promise<ApiServer> {
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'histories-'));
   const [port] = await freePorts();
@@ -53,7 +56,10 @@ class DifferenceError extends Error {
   }
 }
 
-/** Compares random histories, four at a time, and throws what {@link compareHistory} throws. Prints the seed that repeats a failure. */
+/**
+ * Compares random histories, four at a time, and throws what {@link compareHistory} throws. Prints the seed that
+ * repeats a failure.
+ */
 export async function compareHistories(
   server: ApiServer,
   { seed, count }: { readonly seed: number; readonly count: number },

@@ -324,7 +324,8 @@ export class RequestSender {
       }
       if (!(error instanceof ApiError)) throw error;
       const { code, reason, serverMessage, causes } = error;
-      // Of conflicts with several managers, the API server sorts only the message. It may validate metadata twice, and then repeats the causes.
+      // Of conflicts with several managers, the API server sorts only the message. It may validate metadata twice, and
+      // then repeats the causes.
       const texts = new Set(causes.map((cause) => JSON.stringify(sorted(cause))));
       const inOrder = [...texts].sort().map((cause) => JSON.parse(cause));
       const details = { ...error.status.details, causes: inOrder };
@@ -371,7 +372,8 @@ export class RequestSender {
       if (metadata.name === lastName) return events.map((each) => this.#canonical(each));
       if (event.type !== 'BOOKMARK') events.push(event);
       else if (metadata.annotations !== undefined) {
-        // The version is that of any last write, which may be one to another kind. The simulation sends no other bookmarks.
+        // The version is that of any last write, which may be one to another kind. The simulation sends no other
+        // bookmarks.
         events.push({ ...event, object: { metadata } });
         started();
       }

@@ -67,9 +67,9 @@ const parsed = (text: string): JsonObject => {
 const isWrite = ({ method, path }: RecordedRequest): boolean => method !== 'GET' && !path.includes('dryRun=All');
 
 /**
- * Sends the requests of a recording to a simulated API server, and compares the responses. The recording has the order in which the API
- * server processed the requests. After each write the simulated server takes over what the API server stored, with its uid and version:
- * so each request meets the same state, and a difference has no consequences.
+ * Sends the requests of a recording to a simulated API server, and compares the responses. The recording has the order
+ * in which the API server processed the requests. After each write the simulated server takes over what the API server
+ * stored, with its uid and version: so each request meets the same state, and a difference has no consequences.
  */
 export class Replay {
   readonly #server = new SimulatedApiServer({ kinds });
@@ -213,8 +213,8 @@ export class Replay {
   }
 
   /**
-   * The path with the simulated server's own token of the next page, with the field manager that the API server takes from the name of the
-   * program, and without the time after which the API server gives up.
+   * The path with the simulated server's own token of the next page, with the field manager that the API server takes
+   * from the name of the program, and without the time after which the API server gives up.
    */
   #translated({ path, method, userAgent }: RecordedRequest): string {
     const own = path

@@ -32,7 +32,9 @@ const texts = (length: number): Readonly<Record<string, string>> => ({
   'an emoji': '\u{1f431}'.repeat(length / 4),
 });
 
-/** Messages of about `size` bytes, each with the worst of one field, and of what is no field. They come from the schema. */
+/**
+ * Messages of about `size` bytes, each with the worst of one field, and of what is no field. They come from the schema.
+ */
 export function* worstMessages(message: DescMessage, size: number): Generator<WorstMessage> {
   yield { what: 'unknown fields', bytes: filled(size, Buffer.of(unknownField * 8, 1)) };
   yield { what: 'unknown empty fields', bytes: filled(size, Buffer.of(unknownField * 8 + 2, 0)) };

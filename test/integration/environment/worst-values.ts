@@ -31,11 +31,16 @@ export interface Amounts {
   readonly levels: number;
   /** How much more than its bound a property gets that has one. */
   readonly excess: number;
-  /** Whether a property also gets other values that its schema refuses: below a bound, of no enum, of another pattern. */
+  /**
+   * Whether a property also gets other values that its schema refuses: below a bound, of no enum, of another pattern.
+   */
   readonly isInvalid?: boolean;
 }
 
-/** What a property without a bound gets: most of what etcd takes (1.5 MiB), and a depth just below the API server's limit of 10,000. */
+/**
+ * What a property without a bound gets: most of what etcd takes (1.5 MiB), and a depth just below the API server's
+ * limit of 10,000.
+ */
 const worst: Amounts = { characters: 1_000_000, entries: 9000, levels: 9900, excess: 0 };
 
 /** Just above each bound, and other values that the schema refuses. */
@@ -57,8 +62,8 @@ function toJson(body: unknown): string {
 }
 
 /**
- * Returns, for each property of a schema, objects that give it its longest text, most entries or deepest nesting: the bound, or
- * what {@link Amounts} says where the schema has none. Whether a value is valid, the API server decides.
+ * Returns, for each property of a schema, objects that give it its longest text, most entries or deepest nesting: the
+ * bound, or what {@link Amounts} says where the schema has none. Whether a value is valid, the API server decides.
  *
  * @param base a valid object, which each object changes in one property
  */
@@ -188,7 +193,10 @@ const limiting = new Set([
   'x-kubernetes-validations',
 ]);
 
-/** Returns a copy of a schema without bounds, enums, patterns and rules: what an earlier CustomResourceDefinition may have been. */
+/**
+ * Returns a copy of a schema without bounds, enums, patterns and rules: what an earlier CustomResourceDefinition may
+ * have been.
+ */
 export function withoutBounds<T>(schema: T): T {
   if (Array.isArray(schema)) return schema.map(withoutBounds) as T;
   if (typeof schema !== 'object' || schema === null) return schema;

@@ -8,7 +8,10 @@ import { cluster, namespace as newNamespace } from './cluster.ts';
 
 export let ns: string;
 
-/** With a customer in it: a busybox without the libraries of others, which resolves names. {@link ask} waits until it runs. */
+/**
+ * With a customer in it: a busybox without the libraries of others, which resolves names. {@link ask} waits until it
+ * runs.
+ */
 export async function namespace(): Promise<void> {
   ns = await newNamespace();
   const container = {

@@ -72,7 +72,10 @@ const withElection = greeter.replace(/await runOperator.*$/m, () => election.tri
 const withRolledOut = `import type { Deployment } from '@echoperator/runtime/kinds';
 ${rolledOut}`;
 
-/** What docs/writing-an-operator.md, docs/lower-layer.md and docs/testing.md show, as files: a part is where the reader would put it. */
+/**
+ * What docs/writing-an-operator.md, docs/lower-layer.md and docs/testing.md show, as files: a part is where the reader
+ * would put it.
+ */
 export const guideFiles: Readonly<Record<string, string>> = {
   'greeter.ts': greeter,
   'greeter-with-second-child.ts': withSecondChild,

@@ -6,8 +6,8 @@ import { cacheFolder } from '../../../tools/cache-folder.ts';
 const pinned = join(import.meta.dirname, '../node24');
 
 /**
- * The folder with the program `node` of version 24 that test/package/node24 pins, installed into the user's cache by the
- * first who asks. For a system that no Node is pinned for, that of the machine must do.
+ * The folder with the program `node` of version 24 that test/package/node24 pins, installed into the user's cache by
+ * the first who asks. For a system that no Node is pinned for, that of the machine must do.
  */
 export async function ensureNode24(): Promise<string> {
   const lock = JSON.parse(await readFile(join(pinned, 'package-lock.json'), 'utf8')) as {

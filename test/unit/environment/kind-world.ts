@@ -28,7 +28,9 @@ export const failing = { code: 500, reason: 'InternalError', message: 'the serve
 export class KindWorld<T extends Reporting> {
   /** What the server refuses to the operator. Replace it. */
   refuse: (request: AdmittedRequest) => Refusal = () => undefined;
-  /** What the operator has asked the server to change: `create Job hello`, `patch Echo hello/status`. Without Events. */
+  /**
+   * What the operator has asked the server to change: `create Job hello`, `patch Echo hello/status`. Without Events.
+   */
   readonly writes: string[] = [];
   readonly key: { readonly namespace: string; readonly name: string };
   readonly #kind: CustomKind<T> & Kind<T>;

@@ -17,7 +17,9 @@ const requestTimeoutMs = 30_000;
  * it, and answers as an API server might, or as none should.
  */
 export class ScriptedServer {
-  /** Whether it hands a streamed list to the test. If not it refuses, as a server does that cannot: a list is asked for. */
+  /**
+   * Whether it hands a streamed list to the test. If not it refuses, as a server does that cannot: a list is asked for.
+   */
   streamsLists = false;
   /** How many connections it has accepted. */
   connections = 0;

@@ -5,7 +5,10 @@ import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { ensureDebianPackages, PackagesError } from '../../../tools/debian.ts';
 import { recordingDisplay } from './fake-program-source.ts';
 
-/** Fake commands. The file `installed` lists each installed package with what it provides; apt-get appends to it and logs its calls. */
+/**
+ * Fake commands. The file `installed` lists each installed package with what it provides; apt-get appends to it and
+ * logs its calls.
+ */
 const commands = {
   'dpkg-query': 'sed "s/^/installed /" installed; echo "config-files gone, "',
   'apt-get': `

@@ -8,8 +8,8 @@ import type { Predicate } from './predicate.ts';
 
 /**
  * True if `metadata.generation` changed. The API server raises it when the spec changes, and when an object that has
- * finalizers is deleted, but not for the status, labels, annotations or other metadata. True for `added` and `deleted`, which
- * have nothing to compare, and for every delta of a kind that has no generation.
+ * finalizers is deleted, but not for the status, labels, annotations or other metadata. True for `added` and `deleted`,
+ * which have nothing to compare, and for every delta of a kind that has no generation.
  */
 export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||

@@ -5,7 +5,10 @@ export class Activity {
   /** The reads and writes of the operators. */
   readonly #requests: string[] = [];
   #lastAtMs = 0;
-  /** Whether the API server has ended or refused a watch since the step began, or since the last rest. The operator lists or watches again. */
+  /**
+   * Whether the API server has ended or refused a watch since the step began, or since the last rest. The operator
+   * lists or watches again.
+   */
   #hasEndedWatch = false;
   /** How many {@link #requests} were sent before the first event since the operator rested. */
   #requestsBeforeEvent: number | undefined;
@@ -40,8 +43,8 @@ export class Activity {
   }
 
   /**
-   * Waits. Returns what the operators have sent meanwhile, and whether they had a reason: an event that came first, or a watch that the API
-   * server has ended.
+   * Waits. Returns what the operators have sent meanwhile, and whether they had a reason: an event that came first, or
+   * a watch that the API server has ended.
    */
   async observe(forMs: number): Promise<{ readonly sent: readonly string[]; readonly hasReason: boolean }> {
     const requests = this.#requests.length;

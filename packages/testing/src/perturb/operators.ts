@@ -68,7 +68,11 @@ export class Operators {
     this.#takeOver(hasLeft.then(() => this.#all[leader.number]));
   }
 
-  /** Resolves when the operator that has to take over has done so, and its caches have synced. @throws Error if it failed */
+  /**
+   * Resolves when the operator that has to take over has done so, and its caches have synced.
+   *
+   * @throws Error if it failed
+   */
   async ready(): Promise<void> {
     await this.#takingOver;
     await this.#current?.ready();
@@ -89,7 +93,8 @@ export class Operators {
     this.#takingOver = starting.then((operator) => {
       this.#current = operator;
     });
-    // The next check of the rest throws it: this only prevents an unhandled rejection, and notes the error in the timeline.
+    // The next check of the rest throws it: this only prevents an unhandled rejection, and notes the error in the
+    // timeline.
     this.#takingOver.catch((error: unknown) => this.#observer.note(`no operator: ${messageOf(error)}`));
   }
 

@@ -28,7 +28,8 @@ export class ChangeCounts {
     if (status >= 300 || resource === 'events') return;
     const isDeletion = verb === 'delete';
     if (!isDeletion && status !== 201) return;
-    // The operator may observe that a child is gone before it observes that its owner is, and create the child once more.
+    // The operator may observe that a child is gone before it observes that its owner is, and create the child once
+    // more.
     if (!isDeletion && options.isLastStep) return;
     const { metadata = {}, details = {} } = JSON.parse(body);
     const name = options.canonicalName(String(metadata.name ?? details.name));
@@ -51,8 +52,8 @@ export class TransitionTimes {
   readonly #last = new Map<string, { readonly version: number; readonly conditions: readonly Condition[] }>();
 
   /**
-   * Returns what is wrong. An ADDED event may be of a list, which skips what happened before. Several operators may receive an event; each
-   * version counts once.
+   * Returns what is wrong. An ADDED event may be of a list, which skips what happened before. Several operators may
+   * receive an event; each version counts once.
    */
   observe(eventType: string, { metadata, status }: ConditionedObject): string | undefined {
     const conditions = status?.conditions ?? [];

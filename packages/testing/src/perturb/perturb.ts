@@ -16,8 +16,8 @@ export interface PerturbReport {
   /** The writes that only some of the undisturbed runs sent. A perturbed run may not send them either. */
   readonly varyingWrites: WriteCounts;
   /**
-   * The names of the plans that ran several times, and each time passed without their perturbation: its write was not sent, or created the
-   * object that `overtaken` would have replaced.
+   * The names of the plans that ran several times, and each time passed without their perturbation: its write was not
+   * sent, or created the object that `overtaken` would have replaced.
    */
   readonly missed: readonly string[];
   /** One error per failed plan. Its message has the plan's name, the deviation and a timeline. */
@@ -40,13 +40,15 @@ const maxAttempts = 3;
 /**
  * Perturbs an operator at every write, and its view of every kind in every step.
  *
- * Runs each scenario undisturbed to learn the operator's writes and the state after each step. Then repeats it once for each
- * write and each {@link WritePerturbation}, and once for each step, kind and {@link ViewPerturbation}. A plan fails unless
+ * Runs each scenario undisturbed to learn the operator's writes and the state after each step. Then repeats it once for
+ * each write and each {@link WritePerturbation}, and once for each step, kind and {@link ViewPerturbation}. A plan
+ * fails unless
  *
  * - after each step, the objects equal those of the undisturbed runs, apart from uids, versions, times and what differs
  *   between the undisturbed runs;
- * - in each step, each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates; not
- *   checked for `late` and `past`, because an operator may have to correct what a late write does, or what it did in the past);
+ * - in each step, each object was created and deleted as often as in the undisturbed runs (Events do not count, nor
+ *   what the last step creates; not checked for `late` and `past`, because an operator may have to correct what a late
+ *   write does, or what it did in the past);
  * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, no rejection is unhandled, and after the step the operator sends no request for two seconds.

@@ -40,8 +40,8 @@ const restMs = 2000;
 const maxRests = 5;
 
 /**
- * An execution of a scenario in a new namespace: takes the steps, waits after each until the operator rests, and judges. What a perturbation
- * does is in its class.
+ * An execution of a scenario in a new namespace: takes the steps, waits after each until the operator rests, and
+ * judges. What a perturbation does is in its class.
  */
 export class Run implements PerturbedRun {
   readonly scenario: Scenario;
@@ -195,7 +195,10 @@ export class Run implements PerturbedRun {
     release();
   }
 
-  /** Waits until the operator rests after a step. A controller of the cluster may be late and change an object: then it waits again. */
+  /**
+   * Waits until the operator rests after a step. A controller of the cluster may be late and change an object: then it
+   * waits again.
+   */
   async #end(step: string): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       await this.#settle(`step ${step} has ended`);

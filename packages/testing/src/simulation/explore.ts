@@ -54,8 +54,8 @@ export interface ExploreOptions extends ClusterOptions {
 const maxDeviationLines = 20;
 
 /**
- * A schedule after which an operator behaves differently from the undisturbed run. The message has the last steps, and the
- * choices that deviate from the undisturbed schedule.
+ * A schedule after which an operator behaves differently from the undisturbed run. The message has the last steps, and
+ * the choices that deviate from the undisturbed schedule.
  */
 export class ExplorationError extends Error {
   override readonly name = 'ExplorationError';

@@ -8,8 +8,8 @@ import { Echo } from '../../../../src/kinds/echo/kind.ts';
 export type Reconciled = { readonly message: string } | 'gone';
 
 /**
- * A controller whose work a test can verify: it writes each Echo's message into a ConfigMap with the Echo's name, and the generation into
- * the Echo's status. Records the reconciled states.
+ * A controller whose work a test can verify: it writes each Echo's message into a ConfigMap with the Echo's name, and
+ * the generation into the Echo's status. Records the reconciled states.
  */
 export class Mirror {
   readonly echos: Informer<Echo>;

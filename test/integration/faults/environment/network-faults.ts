@@ -67,7 +67,9 @@ export function startSubject(watching: ReflectorOptions): Promise<SubjectProcess
   return SubjectProcess.start({ server: server.href, tls, namespace: world.namespace, watching });
 }
 
-/** Changes Echos until the fault has happened `times` times, ends it, and changes more. `afterEach` verifies the result. */
+/**
+ * Changes Echos until the fault has happened `times` times, ends it, and changes more. `afterEach` verifies the result.
+ */
 export async function survive({
   fault,
   strikes = 1,

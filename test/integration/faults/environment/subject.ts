@@ -1,6 +1,6 @@
 /**
- * The program under test: a manager with a mirror. It has its own process, so that its heap can be measured and its clock changed. It
- * answers the questions of the test that started it.
+ * The program under test: a manager with a mirror. It has its own process, so that its heap can be measured and its
+ * clock changed. It answers the questions of the test that started it.
  */
 
 import { type KubeObject, type Logger, Manager, type ReadonlyStore } from '@echoperator/runtime';

@@ -12,8 +12,8 @@ import type { SubjectProcess } from './subject-process.ts';
 const heapGrowth = 1.1;
 
 /**
- * The Echos of a namespace, which a test writes without faults, and checks whether a subject has kept up. Their number is the same after each
- * round of changes, so the subject's heap must not grow.
+ * The Echos of a namespace, which a test writes without faults, and checks whether a subject has kept up. Their number
+ * is the same after each round of changes, so the subject's heap must not grow.
  */
 export class World {
   readonly namespace: string;
@@ -37,8 +37,8 @@ export class World {
   }
 
   /**
-   * Changes 30 % of the Echos, deletes 10 % and creates them again with their names, and deletes another 10 %, which the next change creates
-   * again.
+   * Changes 30 % of the Echos, deletes 10 % and creates them again with their names, and deletes another 10 %, which
+   * the next change creates again.
    */
   async change(): Promise<void> {
     const names = this.#names.map((_, index) => this.#names[(this.#round + index) % this.#names.length] as string);

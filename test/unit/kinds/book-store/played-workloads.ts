@@ -8,8 +8,9 @@ const readyStatus = {
 };
 
 /**
- * Plays the controllers of Deployments and StatefulSets, the kubelet, and the provisioner of volumes. Pods of a StatefulSet are ready at once
- * and are replaced if their image differs. A Deployment has no pods, only a status. Claims are bound, and never grow by themselves.
+ * Plays the controllers of Deployments and StatefulSets, the kubelet, and the provisioner of volumes. Pods of a
+ * StatefulSet are ready at once and are replaced if their image differs. A Deployment has no pods, only a status.
+ * Claims are bound, and never grow by themselves.
  */
 export class PlayedWorkloads {
   /** What does not happen for now. */

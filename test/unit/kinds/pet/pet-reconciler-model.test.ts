@@ -17,9 +17,9 @@ import { bareEnvironment, petOptions } from './pets.ts';
 class Killed extends Error {}
 
 /**
- * How a request to the API server or to the store ends: not at all (the process is killed before it, or after it), or for its
- * sender (it never arrives, its answer is lost, or it arrives later than its sender is patient; the store cannot do it, or
- * refuses it though it is not about a pet alone: a search).
+ * How a request to the API server or to the store ends: not at all (the process is killed before it, or after it), or
+ * for its sender (it never arrives, its answer is lost, or it arrives later than its sender is patient; the store
+ * cannot do it, or refuses it though it is not about a pet alone: a search).
  */
 type Fault = 'killed before' | 'killed after' | 'never sent' | 'answer lost' | 'late' | 'cannot' | 'search refused';
 
@@ -342,8 +342,8 @@ async function take(world: World, step: Step): Promise<void> {
 }
 
 /**
- * Which request of the first reconcile of a Pet adds its pet: after the finalizer, the search for equal pets if the store forgets
- * requests, and the intent.
+ * Which request of the first reconcile of a Pet adds its pet: after the finalizer, the search for equal pets if the
+ * store forgets requests, and the intent.
  */
 const additionIn = (requestIdsKeptMs: number) => (requestIdsKeptMs === 0 ? 4 : 3);
 

@@ -216,7 +216,8 @@ test.each([
       onStatusWrite = () => {};
     };
     const result = await reconcile();
-    // The next attempt comes twice the time-out after the intent. Until then this request must be given up, or not be sent.
+    // The next attempt comes twice the time-out after the intent. Until then this request must be given up, or not be
+    // sent.
     expect(added).toEqual(timeouts);
     if (timeouts.length === 0) expect(result).toEqual({ type: 'requeueAfter', delayMs: 500 });
   },

@@ -392,7 +392,8 @@ describe('surplus pods', () => {
   test('whose deletion had no answer stay first if a retry did not try them', () =>
     run(async (world) => {
       await applied(world, { replicas: 40 });
-      // One deletion succeeds, so the second batch follows. All the retry's first batch fails, so it tries 32 of the 38.
+      // One deletion succeeds, so the second batch follows. All the retry's first batch fails, so it tries 32 of the
+      // 38.
       world.refuse = (request) => (isDeletion(request) && asked(world, 'delete').length > 1 ? failing : undefined);
       await world.apply({ replicas: 1 });
       await world.advance(0.02);

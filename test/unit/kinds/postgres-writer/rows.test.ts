@@ -126,7 +126,8 @@ describe('the rows of a table', () => {
     expect(outcomes(await upsertAll(3))).toEqual(['unchanged', 'unchanged', 'written']);
   });
 
-  // A constraint; a policy, which is a lack of privilege; a trigger's own word; what looks as if the whole table were amiss.
+  // A constraint; a policy, which is a lack of privilege; a trigger's own word; what looks as if the whole table were
+  // amiss.
   test.each(['23514', '42501', 'MY001', '42P01'])(
     'that are refused with %s are reported, and the others are written',
     async (code) => {

@@ -61,7 +61,9 @@ afterEach(async () => {
 
 const searches = async () => Number(/^petstore_searches (\d+)$/m.exec(await server.metrics.registry.metrics())?.[1]);
 
-/** Starts 64 searches whose streams are never read. Each finds more than the HTTP/2 flow-control windows let through. */
+/**
+ * Starts 64 searches whose streams are never read. Each finds more than the HTTP/2 flow-control windows let through.
+ */
 async function stalled(localAddress = '127.0.0.1'): Promise<ClientHttp2Session> {
   const session = connect(`http://127.0.0.1:${server.port}`, { localAddress } as ClientSessionOptions);
   await once(session, 'connect');
@@ -156,7 +158,10 @@ test('the stored form of named requests stays the same, because later versions c
   ]);
 });
 
-/** Sends a request without a message that is complete, and returns the status of HTTP, the code of gRPC, and that of the reset. */
+/**
+ * Sends a request without a message that is complete, and returns the status of HTTP, the code of gRPC, and that of the
+ * reset.
+ */
 async function outcomeOf(headers: OutgoingHttpHeaders, body = Buffer.alloc(5)) {
   const session = connect(`http://127.0.0.1:${server.port}`);
   session.on('error', () => {});

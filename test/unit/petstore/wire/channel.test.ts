@@ -231,7 +231,9 @@ describeOnLinux('an idle connection', () => {
     }
   });
 
-  /** Of the client's end of the connection to a port, as proc(5) has it: 02 is keep-alive, where nothing is on its way. */
+  /**
+   * Of the client's end of the connection to a port, as proc(5) has it: 02 is keep-alive, where nothing is on its way.
+   */
   async function timerOf(port: number): Promise<string | undefined> {
     const remote = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
     const lines = (await readFile('/proc/net/tcp', 'utf8')).split('\n').map((line) => line.trim().split(/\s+/));

@@ -36,7 +36,10 @@ interface List {
 class World {
   readonly store = new Store<Widget>({ kind: Widget });
   readonly overlay: Overlay<Widget>;
-  /** Whether an object seems to be in the selection: the runtime cannot parse every selector, and then takes each object to be. */
+  /**
+   * Whether an object seems to be in the selection: the runtime cannot parse every selector, and then takes each object
+   * to be.
+   */
   readonly #seemsSelected: (object: Widget) => boolean;
   readonly #isSelectorKnown: boolean;
   /** The uids of all objects that were ever outside of the selection. */
@@ -148,8 +151,8 @@ class World {
       const held = this.store.get({ namespace: 'default', name: gone.name });
       const last = held?.metadata.uid === gone.uid ? versionOf(held) : '0';
       this.#deleted.add(gone.uid);
-      // An object that leaves the selection and comes back before it is deleted is deleted and added to the watch. The watch delivers
-      // nothing of one that is outside of a selector that cannot be parsed.
+      // An object that leaves the selection and comes back before it is deleted is deleted and added to the watch. The
+      // watch delivers nothing of one that is outside of a selector that cannot be parsed.
       const isDelivered = this.#isSelectorKnown || !this.#outside.has(gone.uid);
       if (!isIgnored && isDelivered && !isNewer(this.#left.get(gone.uid) ?? '0', last)) this.#gone.add(gone.uid);
       this.#take(this.overlay.hide({ namespace: 'default', name: gone.name }, gone.uid, sent, this.#nowMs));

@@ -236,7 +236,10 @@ class World {
     this.#requireShown(this.widgets, key, written);
   }
 
-  /** Says in another member of the status, without a precondition, which size it has seen. Does not always wait for the response. */
+  /**
+   * Says in another member of the status, without a precondition, which size it has seen. Does not always wait for the
+   * response.
+   */
   async #observe(key: ObjectKey, client: Client): Promise<void> {
     const widget = this.#storeOf(this.widgets).get(key);
     if (widget === undefined || widget.status?.seen === widget.spec?.size) return;
@@ -468,7 +471,10 @@ class World {
     served.wake();
   }
 
-  /** Everything that is on its way arrives. The responses come first: a key whose responses are overtaken each time stamps each time. */
+  /**
+   * Everything that is on its way arrives. The responses come first: a key whose responses are overtaken each time
+   * stamps each time.
+   */
   async finish(): Promise<void> {
     const { widgets, parts } = this;
     for (let idle = 0, count = 0; idle < 3; count += 1) {
@@ -504,7 +510,10 @@ class World {
     }
   }
 
-  /** Every change is followed by a reconcile of each controller that starts with it visible, but for the key that made it. */
+  /**
+   * Every change is followed by a reconcile of each controller that starts with it visible, but for the key that made
+   * it.
+   */
   #requireSeen(): void {
     for (const controller of ['maker', 'observer']) {
       for (const name of names) {

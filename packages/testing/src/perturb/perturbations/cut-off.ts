@@ -3,8 +3,8 @@ import { leaseTimings, type RunningOperator } from '../operator.ts';
 import { Handover } from './handover.ts';
 
 /**
- * The operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network is restored when that
- * one rests; the former leader must not send anything then.
+ * The operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network
+ * is restored when that one rests; the former leader must not send anything then.
  */
 export class CutOff extends Handover {
   protected async leave(leader: RunningOperator): Promise<void> {

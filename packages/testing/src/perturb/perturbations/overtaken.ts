@@ -5,8 +5,8 @@ import type { RunningOperator } from '../operator.ts';
 import type { Check, Perturbation, PerturbedRun, WhereWritten } from './perturbation.ts';
 
 /**
- * Before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same name, or adds a
- * condition and a finalizer to any other object. The operator must leave that alone until it is undone.
+ * Before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
+ * name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
  */
 export class Overtaken implements Perturbation {
   static appliesTo(write: string, { scenario, isLastStep }: WhereWritten): boolean {

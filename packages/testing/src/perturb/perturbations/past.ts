@@ -6,8 +6,9 @@ import type { Check, WhereWritten } from './perturbation.ts';
 import { Replied } from './replied.ts';
 
 /**
- * Like `replied`, and the new operator gets the lists as they were before the step, and no events until it rests, as if the API server's
- * etcd were restored from a backup. The runtime's own lists are consistent reads, to which an API server must not answer so.
+ * Like `replied`, and the new operator gets the lists as they were before the step, and no events until it rests, as if
+ * the API server's etcd were restored from a backup. The runtime's own lists are consistent reads, to which an API
+ * server must not answer so.
  */
 export class Past extends Replied {
   /** Not in scenarios with another system, whose writes have no precondition that fails in the past. */

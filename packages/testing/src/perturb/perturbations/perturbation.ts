@@ -55,7 +55,10 @@ export interface PerturbedRun {
   fail(violation: Error): void;
   /** Something happens that is no request, response or event: the operator does not rest yet. */
   noteActivity(): void;
-  /** Calls `release` when the operator rests, or after three seconds: a step may wait for what the operator does only with events. */
+  /**
+   * Calls `release` when the operator rests, or after three seconds: a step may wait for what the operator does only
+   * with events.
+   */
   hold(release: () => void): void;
   /** Calls `release` when the operator rests. */
   holdUntilRest(release: () => void): void;
