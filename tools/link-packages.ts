@@ -1,4 +1,5 @@
-import { access, mkdir, readdir, symlink } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const repository = join(import.meta.dirname, '..');
@@ -14,11 +15,6 @@ export async function linkPackages(folder: string): Promise<void> {
   const names = (await readdir(installed)).filter((name) => name !== scope);
   await mkdir(join(folder, 'node_modules', scope), { recursive: true });
   await Promise.all(names.map((name) => symlink(join(installed, name), join(folder, 'node_modules', name))));
-  for (const name of await foldersIn(own)) await symlink(join(own, name), join(folder, 'node_modules', scope, name));
+  if (!existsSync(own)) return;
+  for (const name of await readdir(own)) await symlink(join(own, name), join(folder, 'node_modules', scope, name));
 }
-
-const foldersIn = async (folder: string): Promise<readonly string[]> =>
-  access(folder).then(
-    () => readdir(folder),
-    () => [],
-  );

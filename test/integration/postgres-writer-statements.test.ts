@@ -58,6 +58,7 @@ function tables(statementTimeoutSeconds = 4): {
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 
+const neverAborted = new AbortController().signal;
 let count = 0;
 /** Makes a table of its own. */
 async function createTable(more = ''): Promise<string> {
@@ -112,7 +113,7 @@ describe('a statement whose connection broke', () => {
 
   /** An INSERT that goes on on the server when its connection is no more. */
   async function loseInsert(rows: Rows): Promise<void> {
-    const lost = rows.upsert(row('ns/x'));
+    const lost = rows.upsert(row('ns/x'), neverAborted);
     await eventually('it is under way', async () => (await backends("wait_event = 'PgSleep'")).length === 1);
     proxy.cut();
     await expect(lost).rejects.toMatchObject({ reason: 'DatabaseDown' });
@@ -126,7 +127,7 @@ describe('a statement whose connection broke', () => {
     const first = tables().rowsOf(name);
     await loseInsert(first);
     const rows = who === 'the same operator' ? first : tables().rowsOf(name);
-    await persist(() => rows.delete('ns/x'));
+    await persist(() => rows.delete('ns/x', neverAborted));
     await nothingUnderWay();
     expect(await idsIn(name)).toEqual([]);
   });
@@ -135,7 +136,7 @@ describe('a statement whose connection broke', () => {
     const name = await createTable(slow);
     const rows = tables().rowsOf(name);
     await loseInsert(rows);
-    await persist(() => rows.upsert(row('ns/x', { name: 'Juana' })));
+    await persist(() => rows.upsert(row('ns/x', { name: 'Juana' }), neverAborted));
     await nothingUnderWay();
     expect(await server.query(`SELECT name FROM ${name}`)).toEqual([{ name: 'Juana' }]);
   });
@@ -143,7 +144,7 @@ describe('a statement whose connection broke', () => {
   test('is awaited even if a frozen server process has not started it yet', async () => {
     const name = await createTable();
     const { rowsOf } = tables();
-    await rowsOf(name).upsert(row('ns/first'));
+    await rowsOf(name).upsert(row('ns/first'), neverAborted);
     const [idle] = await backends("state = 'idle'");
     if (idle === undefined) throw new Error('there is no connection');
     process.kill(idle.pid, 'SIGSTOP');
@@ -152,7 +153,7 @@ describe('a statement whose connection broke', () => {
       proxy.onSent((data) => {
         isSent ||= data.includes('INSERT INTO');
       });
-      const lost = rowsOf(name).upsert(row('ns/x'));
+      const lost = rowsOf(name).upsert(row('ns/x'), neverAborted);
       lost.catch(() => {});
       await eventually('the statement is sent', async () => isSent);
       proxy.onSent(() => {});
@@ -162,7 +163,7 @@ describe('a statement whose connection broke', () => {
       let waits = 0;
       await eventually('two deletions have waited for it, or one has not', async () => {
         const startedAtMs = performance.now();
-        const outcome = await reasonOf(rowsOf(name).delete('ns/x'));
+        const outcome = await reasonOf(rowsOf(name).delete('ns/x', neverAborted));
         outcomes.push(outcome ?? 'deleted');
         // A deletion that the circuit refuses at once has not asked the server.
         if (performance.now() - startedAtMs > 1000) waits += 1;
@@ -172,7 +173,7 @@ describe('a statement whose connection broke', () => {
     } finally {
       process.kill(idle.pid, 'SIGCONT');
     }
-    await persist(() => rowsOf(name).delete('ns/x'));
+    await persist(() => rowsOf(name).delete('ns/x', neverAborted));
     expect(await backends(`pid = ${idle.pid}`)).toEqual([]);
     expect(await idsIn(name)).toEqual(['ns/first']);
   });
@@ -181,7 +182,7 @@ describe('a statement whose connection broke', () => {
     const stranger = await server.connect();
     await stranger.query("SET application_name = 'echoperator-of-another-role'");
     const name = await createTable();
-    await tables().rowsOf(name).upsert(row('ns/x'));
+    await tables().rowsOf(name).upsert(row('ns/x'), neverAborted);
     expect((await stranger.query('SELECT 1 AS alive')).rows).toEqual([{ alive: 1 }]);
     await stranger.end();
   });
@@ -202,9 +203,9 @@ describe('a row that the database refuses', () => {
     const { rowsOf } = tables();
     const rows = rowsOf(name);
     const ids = Array.from({ length: 10 }, (_, index) => `a/${index}`);
-    const upserts = ids.map((id, index) => rows.upsert(row(id, { age: index === 4 ? 3 : 20 })));
+    const upserts = ids.map((id, index) => rows.upsert(row(id, { age: index === 4 ? 3 : 20 }), neverAborted));
     expect(await outcomesOf(upserts)).toEqual(ids.map((_, index) => (index === 4 ? 'RowRefusedError' : 'written')));
-    await rows.delete('a/0');
+    await rows.delete('a/0', neverAborted);
     expect(await idsIn(name)).toEqual(ids.filter((_, index) => index !== 0 && index !== 4));
   });
 
@@ -214,7 +215,7 @@ describe('a row that the database refuses', () => {
       CREATE TRIGGER t BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION shout_$table()`);
     const error = await tables()
       .rowsOf(name)
-      .upsert(row('a/x'))
+      .upsert(row('a/x'), neverAborted)
       .catch((thrown: unknown) => thrown);
     expect(String(error)).toContain('too loud');
     expect(String(error)).toContain('characters)');
@@ -225,9 +226,9 @@ describe('a row that the database refuses', () => {
     const name = await createTable(`CREATE TABLE of_$table (id text REFERENCES $table)`);
     const rows = tables().rowsOf(name);
     const ids = Array.from({ length: 10 }, (_, index) => `a/${index}`);
-    await Promise.all(ids.map((id) => rows.upsert(row(id))));
+    await Promise.all(ids.map((id) => rows.upsert(row(id), neverAborted)));
     await server.query(`INSERT INTO of_${name} VALUES ('a/4')`);
-    const deletions = await outcomesOf(ids.map((id) => rows.delete(id)));
+    const deletions = await outcomesOf(ids.map((id) => rows.delete(id, neverAborted)));
     expect(deletions).toEqual(ids.map((id) => (id === 'a/4' ? 'RowRefusedError' : 'deleted')));
   });
 
@@ -237,12 +238,12 @@ describe('a row that the database refuses', () => {
       CREATE TRIGGER t BEFORE INSERT OR UPDATE ON $table FOR EACH ROW EXECUTE FUNCTION change_$table()`);
     const rows = tables().rowsOf(name);
     const wanted = [row('a/child', { age: 3 }), row('a/loud', { name: 'JANE' }), row('a/jane')];
-    expect(await outcomesOf(wanted.map((each) => rows.upsert(each)))).toEqual([
+    expect(await outcomesOf(wanted.map((each) => rows.upsert(each, neverAborted)))).toEqual([
       'RowRefusedError',
       'written',
       'altered',
     ]);
-    expect(await outcomesOf(wanted.map((each) => rows.upsert(each)))).toEqual([
+    expect(await outcomesOf(wanted.map((each) => rows.upsert(each, neverAborted)))).toEqual([
       'RowRefusedError',
       'unchanged',
       'altered',
@@ -253,11 +254,11 @@ describe('a row that the database refuses', () => {
   test('silently is reported also if it was in the table before', async () => {
     const name = await createTable();
     const rows = tables().rowsOf(name);
-    await rows.upsert(row('a/jane'));
+    await rows.upsert(row('a/jane'), neverAborted);
     await server.query(`DELETE FROM ${name};
       CREATE FUNCTION skip_${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
       CREATE TRIGGER t BEFORE INSERT ON ${name} FOR EACH ROW EXECUTE FUNCTION skip_${name}()`);
-    expect(await outcomesOf([rows.upsert(row('a/jane'))])).toEqual(['RowRefusedError']);
+    expect(await outcomesOf([rows.upsert(row('a/jane'), neverAborted)])).toEqual(['RowRefusedError']);
     expect(await idsIn(name)).toEqual([]);
   });
 
@@ -267,7 +268,7 @@ describe('a row that the database refuses', () => {
         INSERT INTO part_of_$table SELECT NEW.*; RETURN NULL; END $$;
       CREATE TRIGGER t BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION redirect_$table()`);
     const rows = tables().rowsOf(name);
-    expect(await outcomesOf([rows.upsert(row('a/jane'))])).toEqual(['unchanged']);
+    expect(await outcomesOf([rows.upsert(row('a/jane'), neverAborted)])).toEqual(['unchanged']);
     expect(await idsIn(name)).toEqual(['a/jane']);
   });
 });
@@ -277,22 +278,22 @@ describe('rows that another client has locked', () => {
     const name = await createTable();
     const rows = tables().rowsOf(name);
     const ids = Array.from({ length: 20 }, (_, index) => `a/${index}`);
-    await Promise.all(ids.map((id) => rows.upsert(row(id))));
+    await Promise.all(ids.map((id) => rows.upsert(row(id), neverAborted)));
     const lock = await locking(`SELECT FROM ${name} WHERE id IN ('a/2', 'a/17') FOR UPDATE`);
     const isLocked = (id: string): boolean => ['a/2', 'a/17'].includes(id);
     try {
       // All of these end while the rows are still locked.
-      expect(await outcomesOf(ids.map((id) => rows.upsert(row(id, { age: 22 }))))).toEqual(
+      expect(await outcomesOf(ids.map((id) => rows.upsert(row(id, { age: 22 }), neverAborted)))).toEqual(
         ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'written')),
       );
-      expect(await outcomesOf(ids.map((id) => rows.delete(id)))).toEqual(
+      expect(await outcomesOf(ids.map((id) => rows.delete(id, neverAborted)))).toEqual(
         ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'deleted')),
       );
     } finally {
       await lock.query('ROLLBACK');
       await lock.end();
     }
-    expect(await rows.upsert(row('a/2', { age: 23 }))).toBe('written');
+    expect(await rows.upsert(row('a/2', { age: 23 }), neverAborted)).toBe('written');
   });
 
   test('delay only their own PostgresWriters, even if a pooler drops the time limits', async () => {
@@ -311,9 +312,9 @@ describe('rows that another client has locked', () => {
     const { rowsOf } = tables(1);
     const lock = await locking(`LOCK TABLE ${name}`);
     try {
-      expect(await outcomesOf([rowsOf(name).upsert(row('a/x'))])).toEqual(['OutsideDownError']);
-      await expect(rowsOf(name).upsert(row('a/x'))).rejects.toMatchObject({ reason: 'TableBusy' });
-      expect(await rowsOf(other).upsert(row('a/x'))).toBe('written');
+      expect(await outcomesOf([rowsOf(name).upsert(row('a/x'), neverAborted)])).toEqual(['OutsideDownError']);
+      await expect(rowsOf(name).upsert(row('a/x'), neverAborted)).rejects.toMatchObject({ reason: 'TableBusy' });
+      expect(await rowsOf(other).upsert(row('a/x'), neverAborted)).toBe('written');
       await eventually(
         'none waits on the server',
         async () => (await backends("wait_event_type = 'Lock'")).length === 0,
@@ -322,7 +323,7 @@ describe('rows that another client has locked', () => {
       await lock.query('ROLLBACK');
       await lock.end();
     }
-    await persist(() => rowsOf(name).upsert(row('a/x')));
+    await persist(() => rowsOf(name).upsert(row('a/x'), neverAborted));
   });
 });
 

@@ -121,7 +121,7 @@ test('delete-crds that runs out of time says what the definition waits for', asy
   const client = new HttpClient(transport, 'tester');
   const outcome = deleteCustomResourceDefinitions(client, [Echo], new RecordingLog(), giveUp.signal).catch(String);
   (await server.next({ method: 'DELETE', path })).json(200, { metadata: {} });
-  await show({}, [{ type: 'Terminating', status: 'True', message: 'some instances have finalizers' }]);
+  await show({}, [established, { type: 'Terminating', status: 'True', message: 'some instances have finalizers' }]);
   await server.next({ method: 'GET', path });
   giveUp.abort();
   expect(await outcome).toContain(

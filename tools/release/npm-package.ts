@@ -14,7 +14,7 @@ import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
 
-/** The folders of the published packages in `packages/`. A package may import only those before it. */
+/** The folders of the published packages in `packages/`. */
 export const publishedPackages = ['runtime', 'testing'] as const;
 export type PublishedPackage = (typeof publishedPackages)[number];
 
@@ -30,38 +30,29 @@ export async function manifestOf(name: PublishedPackage): Promise<Manifest> {
   return JSON.parse(await readFile(join(repository, 'packages', name, 'package.json'), 'utf8'));
 }
 
-/**
- * Returns a package's entries: for each import specifier, the path of the module without extension, relative to the
- * package's code.
- */
+/** Returns the path of an entry's module without extension, relative to the package's code. */
+const moduleOf = (source: string): string => source.replace(/^\.\/src\//, '').replace(/\.ts$/, '');
+
+/** Returns a package's entries: the module for each import specifier. */
 export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, string> =>
-  new Map(
-    Object.entries(exports).map(([entry, path]) => [
-      join(name, entry),
-      path.replace(/^\.\/src\//, '').replace(/\.ts$/, ''),
-    ]),
-  );
+  new Map(Object.entries(exports).map(([entry, source]) => [join(name, entry), moduleOf(source)]));
 
 /**
  * Returns the manifest to publish: with the version, entries that name compiled code, and the same version of the other
  * packages.
  */
-export function publishedManifest(manifest: Manifest, version: string): Manifest {
-  const compiled = (path: string) => path.replace('./src/', './dist/').replace(/\.ts$/, '');
-  const peers = Object.entries(manifest.peerDependencies ?? {}).map(([name, range]) => [
-    name,
-    range === '*' ? version : range,
-  ]);
+export function publishedManifest(manifest: Manifest, version: string): object {
+  const { exports, peerDependencies = {} } = manifest;
+  const compiled = Object.entries(exports).map(([entry, source]) => {
+    const path = `./dist/${moduleOf(source)}`;
+    return [entry, { types: `${path}.d.ts`, default: `${path}.js` }];
+  });
+  const peers = Object.entries(peerDependencies).map(([name, range]) => [name, range === '*' ? version : range]);
   return {
     ...manifest,
     version,
     files: ['dist'],
-    exports: Object.fromEntries(
-      Object.entries(manifest.exports).map(([entry, path]) => [
-        entry,
-        { types: `${compiled(path)}.d.ts`, default: `${compiled(path)}.js` },
-      ]),
-    ) as unknown as Manifest['exports'],
+    exports: Object.fromEntries(compiled),
     peerDependencies: Object.fromEntries(peers),
   };
 }

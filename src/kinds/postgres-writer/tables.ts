@@ -172,8 +172,6 @@ const tableCircuit = (name: string): Circuit =>
     ...probes,
   });
 
-const neverAborted = new AbortController().signal;
-
 /** The rows of one table, each in a statement of its own. */
 export class Rows {
   readonly #table: Table;
@@ -205,7 +203,7 @@ export class Rows {
    * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this
    *   row; RowBusyError if it is locked or took too long; the signal's reason.
    */
-  upsert(row: Row, signal: AbortSignal = neverAborted): Promise<Written> {
+  upsert(row: Row, signal: AbortSignal): Promise<Written> {
     return this.#order.run(row.id, signal, () => this.#upsert(row, signal));
   }
 
@@ -224,7 +222,7 @@ export class Rows {
    *
    * @throws the errors of {@link upsert}.
    */
-  async delete(id: string, signal: AbortSignal = neverAborted): Promise<void> {
+  async delete(id: string, signal: AbortSignal): Promise<void> {
     await this.#order.run(id, signal, () =>
       this.#execute((some) => deleteRow(this.#table, some), id, { use: 'delete', signal }),
     );

@@ -55,6 +55,8 @@ class Table {
   }
 }
 
+const neverAborted = new AbortController().signal;
+
 let table: Table;
 let rows: Rows;
 
@@ -78,7 +80,7 @@ const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, a
 test('a statement that waits for its turn is not sent after its reconcile was aborted', async () => {
   const gate = Promise.withResolvers<void>();
   table.opened = gate.promise;
-  const running = [rows.upsert(row(0)), rows.upsert(row(1))];
+  const running = [rows.upsert(row(0), neverAborted), rows.upsert(row(1), neverAborted)];
   const given = new AbortController();
   const waiting = rows.upsert(row(2), given.signal);
   given.abort(new Error('too late'));
@@ -95,7 +97,7 @@ test('a row is deleted only after a statement that still writes it has ended', a
   const abandoned = rows.upsert(row(0), given.signal);
   given.abort();
   table.opened = Promise.resolve();
-  const deleted = rows.delete('ns/0');
+  const deleted = rows.delete('ns/0', neverAborted);
   await setImmediate();
   gate.resolve();
   await Promise.all([abandoned, deleted]);
@@ -104,7 +106,7 @@ test('a row is deleted only after a statement that still writes it has ended', a
 
 /** All of them at about the same time. */
 const upsertAll = (count: number, name?: string) =>
-  Promise.allSettled(Array.from({ length: count }, (_, index) => rows.upsert(row(index, name))));
+  Promise.allSettled(Array.from({ length: count }, (_, index) => rows.upsert(row(index, name), neverAborted)));
 
 const outcomes = (settled: readonly PromiseSettledResult<unknown>[]): readonly unknown[] =>
   settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message));
@@ -138,7 +140,7 @@ describe('the rows of a table', () => {
       expect(table.rows.size).toBe(97);
       // One more for each refused row shows that the table can be used.
       expect(table.statements).toBe(103);
-      await rows.delete('ns/1');
+      await rows.delete('ns/1', neverAborted);
       expect(table.rows.size).toBe(96);
     },
   );
@@ -151,17 +153,17 @@ describe('the rows of a table', () => {
   test('with current values cost one read; those that a trigger skips cost another', async () => {
     await upsertAll(1);
     table.statements = 0;
-    expect(await rows.upsert(row(0))).toBe('unchanged');
+    expect(await rows.upsert(row(0), neverAborted)).toBe('unchanged');
     expect(table.statements).toBe(1);
     table.skipped.add('ns/0');
-    await expect(rows.upsert(row(0, 'Juana'))).rejects.toMatchObject({ name: 'RowRefusedError' });
+    await expect(rows.upsert(row(0, 'Juana'), neverAborted)).rejects.toMatchObject({ name: 'RowRefusedError' });
     expect(table.statements).toBe(3);
   });
 
   test('that a trigger changes are reported', async () => {
     table.isLoud = true;
     expect(outcomes(await upsertAll(2))).toEqual(['altered', 'altered']);
-    expect(await rows.upsert(row(0, 'JANE'))).toBe('unchanged');
+    expect(await rows.upsert(row(0, 'JANE'), neverAborted)).toBe('unchanged');
   });
 
   test('are written without the locked ones, which wait', async () => {
@@ -171,7 +173,7 @@ describe('the rows of a table', () => {
     expect(failed).toMatchObject([{ name: 'RowBusyError' }, { name: 'RowBusyError' }]);
     expect(table.rows.size).toBe(98);
     table.locked.clear();
-    expect(await rows.upsert(row(70))).toBe('written');
+    expect(await rows.upsert(row(70), neverAborted)).toBe('written');
   });
 
   test('of a table that is locked wait after the first statements', async () => {
@@ -188,7 +190,9 @@ describe('the rows of a table', () => {
     await upsertAll(20);
     table.refused.set('ns/4', '23503');
     table.locked.add('ns/5');
-    const deletions = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => rows.delete(`ns/${index}`)));
+    const deletions = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, index) => rows.delete(`ns/${index}`, neverAborted)),
+    );
     expect(deletions.filter(({ status }) => status === 'rejected')).toMatchObject([
       { reason: { name: 'RowRefusedError' } },
       { reason: { name: 'RowBusyError' } },
@@ -199,7 +203,7 @@ describe('the rows of a table', () => {
   test('that a trigger does not let be deleted are refused in its words, also without the permission to write', async () => {
     table.lacks = ['INSERT'];
     table.refused.set('ns/1', '42501');
-    await expect(rows.delete('ns/1')).rejects.toThrow('the database refuses the row: refused: 42501');
+    await expect(rows.delete('ns/1', neverAborted)).rejects.toThrow('the database refuses the row: refused: 42501');
   });
 
   test('of a table that cannot be written to cost few statements', async () => {
@@ -207,15 +211,15 @@ describe('the rows of a table', () => {
     table.fault = refusal('42P01');
     await upsertAll(500);
     expect(table.statements).toBe(4);
-    await expect(rows.upsert(row(1))).rejects.toBeInstanceOf(OutsideDownError);
+    await expect(rows.upsert(row(1), neverAborted)).rejects.toBeInstanceOf(OutsideDownError);
     expect(table.statements).toBe(4);
   });
 
   test('are not reported as deleted if the table is missing or cannot be used', async () => {
     await upsertAll(3);
-    await rows.delete('ns/1');
+    await rows.delete('ns/1', neverAborted);
     expect([...table.rows.keys()]).toEqual(['ns/0', 'ns/2']);
     table.fault = refusal('42P01');
-    await expect(rows.delete('ns/2')).rejects.toMatchObject({ reason: 'TableMissing' });
+    await expect(rows.delete('ns/2', neverAborted)).rejects.toMatchObject({ reason: 'TableMissing' });
   });
 });
