@@ -122,7 +122,7 @@ test('an operator that keeps what an earlier spec asked for fails, and the failu
     subjects: [hoarded],
     select: (plan) => plan === 'Echo/ttlSecondsAfterFinished' || plan === 'Echo/histories',
     seed: 1,
-    timeoutMs: 3000,
+    likenessTimeoutMs: 3000,
   });
   const messages = report.failures.map(({ message }) => message).sort();
   expect(messages).toEqual([
@@ -165,7 +165,7 @@ test('an operator that deletes a child when it refuses the spec at the end of a 
   await using _ = stack;
   await run(addRefuser({ message: 'bad', words: 'the message is bad', deletes: true }));
   const select = (plan: string) => plan === 'Echo/histories';
-  const report = await mutate({ connection, subjects: [refused], select, seed: 1, timeoutMs: 2000 });
+  const report = await mutate({ connection, subjects: [refused], select, seed: 1, likenessTimeoutMs: 2000 });
   expect(report.failures.map(({ message }) => message)).toEqual([
     expect.stringMatching(/^Echo\/histories: seed 1: .*message = "bad".*: ConfigMap mutated #1 is missing/s),
   ]);
@@ -175,7 +175,7 @@ test('a refusal that does not name the property fails, also at the end of a rand
   await using _ = stack;
   await run(addRefuser({ message: 'bad', words: '', deletes: false }));
   const select = (plan: string) => plan === 'Echo/message' || plan === 'Echo/histories';
-  const report = await mutate({ connection, subjects: [refused], select, seed: 1, timeoutMs: 2000 });
+  const report = await mutate({ connection, subjects: [refused], select, seed: 1, likenessTimeoutMs: 2000 });
   const unnamed = 'the message of InvalidSpec does not name the property';
   expect(report.failures.map(({ message }) => message).sort()).toEqual([
     expect.stringMatching(new RegExp(`^Echo/histories: .*${unnamed}`, 's')),

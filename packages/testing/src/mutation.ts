@@ -65,8 +65,13 @@ export interface MutateOptions {
   readonly concurrency?: number;
   /** Called for each failure immediately, because a run may take minutes. */
   readonly onFailure?: (failure: MutationError) => void;
-  /** How long an object may take to settle, in milliseconds. Default 30,000. */
+  /** How long an object may take to settle, or to be deleted, in milliseconds. Default 30,000. */
   readonly timeoutMs?: number;
+  /**
+   * How long an object that has settled may take to be like a new one, in milliseconds. Default: `timeoutMs`. A random
+   * history that fails waits as long again for each shorter history that fails too.
+   */
+  readonly likenessTimeoutMs?: number;
 }
 
 /** The result of {@link mutate}. */
@@ -317,7 +322,7 @@ class Mutator {
     const expected = await this.#factsOfNew(spec);
     const before = object.lastFacts;
     await object.settled();
-    const { timeoutMs = 30_000 } = this.#options;
+    const { timeoutMs = 30_000, likenessTimeoutMs = timeoutMs } = this.#options;
     const ready = this.#readyOf(expected);
     const reason = expected.get(`${ready}.reason`);
     const isRefused = typeof reason === 'string' && this.#isRefusal(reason);
@@ -334,7 +339,7 @@ class Mutator {
       if (difference !== undefined) throw new Error(difference);
       return true;
     };
-    await eventually(description, isEqual, timeoutMs);
+    await eventually(description, isEqual, likenessTimeoutMs);
     object.lastFacts = await object.facts();
     if (isRefused) {
       const message = String(object.lastFacts.get(`${ready}.message`) ?? '');
