@@ -218,7 +218,7 @@ processes, counted for ${plan.idleSeconds} s.`,
     heading: 'Kinds with an external system',
     about: ({ plan }) =>
       `${plan.postgresWriters} PostgresWriters, each a row of a PostgreSQL, and ${plan.pets} Pets, each a pet of the pet store, which writes it to the
-disk before it answers. All are there when our operator starts, in ${count(plan.outsideRounds, 'round')}. What counts is the time from the first write that
+disk before it answers. All are there when our operator starts, in ${count(plan.externalRounds, 'round')}. What counts is the time from the first write that
 the API server receives for one of them to its answer to the last: for each a finalizer and twice the status.
 \`ceiling\` is the bench itself: it does the same writes and nothing outside, has ${workers} at once under way as the operator has, watches
 nothing, and writes no Event.
@@ -448,7 +448,7 @@ What the page has of other parts stays. The usual plan has so few rounds of burs
 takes about 25 minutes: 6 rounds are the fewest whose intervals cover 95 %.
 
 \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`BESIDE_ROUNDS\`, \`BESIDE_BURST\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
-\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`EXTERNAL_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

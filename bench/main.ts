@@ -27,11 +27,11 @@ import {
 import {
   cacheRounds,
   eventCostRounds,
+  externalRounds,
   failoverRounds,
   lifecycleRounds,
   loadRounds,
   longBurstRounds,
-  outsideRounds,
   type RoundsTaken,
   sideBySideRounds,
   slowerRateOf,
@@ -171,7 +171,7 @@ const roundsOf: Readonly<Record<PartName, Rounds>> = {
   },
   lifecycle: lifecycleRounds,
   failover: failoverRounds,
-  outside: outsideRounds,
+  external: externalRounds,
 };
 
 /** Saves the results after each round of a part, so that an interrupted run keeps its figures. */

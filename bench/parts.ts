@@ -3,7 +3,7 @@ import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
 /** The parts of the benchmark. Each can be measured alone. */
-export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'outside'] as const;
+export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external'] as const;
 
 export type PartName = (typeof partNames)[number];
 
@@ -55,12 +55,12 @@ export const parts: Readonly<Record<PartName, Part>> = {
     operators: ['echoperator', 'controller-runtime'],
     plan: ['handoverRounds', 'handovers', 'crashRounds', 'nodeRounds', 'echosPerSecond', 'idleRounds', 'idleSeconds'],
   },
-  outside: {
+  external: {
     title: 'the kinds with an external system',
     minutes: 4,
     scenarios: ['rows', 'pets'],
     operators: ['echoperator'],
-    plan: ['outsideRounds', 'postgresWriters', 'pets'],
+    plan: ['externalRounds', 'postgresWriters', 'pets'],
   },
 };
 

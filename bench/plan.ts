@@ -47,7 +47,7 @@ export interface Plan {
   /** How long their requests are counted. */
   readonly idleSeconds: number;
   /** Rounds of the kinds with an external system; 0 for none. */
-  readonly outsideRounds: number;
+  readonly externalRounds: number;
   /** PostgresWriters per turn. */
   readonly postgresWriters: number;
   /** Pets per turn. */
@@ -90,7 +90,7 @@ const usual: Plan = {
   echosPerSecond: 20,
   idleRounds: 1,
   idleSeconds: 30,
-  outsideRounds: 2,
+  externalRounds: 2,
   postgresWriters: 2000,
   pets: 1000,
   repeats: 1,
@@ -121,7 +121,7 @@ const quick: Plan = {
   echosPerSecond: 20,
   idleRounds: 1,
   idleSeconds: 3,
-  outsideRounds: 1,
+  externalRounds: 1,
   postgresWriters: 200,
   pets: 100,
   repeats: 0,
@@ -131,7 +131,7 @@ const quick: Plan = {
 /**
  * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, BESIDE_ROUNDS,
  * BESIDE_BURST, LONG_ROUNDS, LONG_BURST, CACHE_ROUNDS, CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS,
- * HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set single values.
+ * HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, EXTERNAL_ROUNDS, POSTGRES_WRITERS and PETS set single values.
  *
  * @throws PlanError
  */
@@ -158,7 +158,7 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     crashRounds: setting('CRASH_ROUNDS', plan.crashRounds, 0),
     nodeRounds: setting('NODE_ROUNDS', plan.nodeRounds, 0),
     idleRounds: setting('IDLE_ROUNDS', plan.idleRounds, 0),
-    outsideRounds: setting('OUTSIDE_ROUNDS', plan.outsideRounds, 0),
+    externalRounds: setting('EXTERNAL_ROUNDS', plan.externalRounds, 0),
     postgresWriters: setting('POSTGRES_WRITERS', plan.postgresWriters),
     pets: setting('PETS', plan.pets),
   };

@@ -3,6 +3,7 @@
 import { ceilingTurn } from './ceiling.ts';
 import { disturbed } from './disturbance.ts';
 import { eventCostTurn } from './event-cost/index.ts';
+import { bareTurn, externalTurn, subjects } from './external/index.ts';
 import {
   CrashCluster,
   crashTurn,
@@ -14,7 +15,6 @@ import {
 } from './failover/index.ts';
 import { lifecycleTurn } from './lifecycle/index.ts';
 import type { Operator } from './operators.ts';
-import { bareTurn, outsideTurn, subjects } from './outside/index.ts';
 import type { Paces } from './paces.ts';
 import type { Plan } from './plan.ts';
 import { readRequests } from './requests.ts';
@@ -247,16 +247,16 @@ export async function failoverRounds(
  * Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API
  * server.
  */
-export async function outsideRounds(
+export async function externalRounds(
   operators: readonly Operator[],
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { outsideRounds: rounds } = context.plan;
+  const { externalRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
     for (const subject of inOrder(subjects, round)) {
       const turns: Turns = [
-        ...operators.map((operator) => [operator.name, () => outsideTurn(subject, operator, context)] as const),
+        ...operators.map((operator) => [operator.name, () => externalTurn(subject, operator, context)] as const),
         ['ceiling', () => bareTurn(subject, context)],
       ];
       const { scenario } = subject;

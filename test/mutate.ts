@@ -20,7 +20,7 @@ import { eventually } from '../testkit/eventually.ts';
 import { namespaceWithNode } from '../testkit/kwok.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
+import { ExternalPrograms, ExternalSystems } from './integration/environment/external-systems.ts';
 import { mutatedSubjects } from './plans/index.ts';
 
 const { PLAN = '', MUTATION_SEED, HISTORIES = '20' } = process.env;
@@ -32,11 +32,11 @@ async function run(folder: string): Promise<MutateReport> {
   const { kubeconfigPath } = controlPlane.config;
   const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
   resources.defer(() => cluster.disconnect());
-  const programs = resources.use(await OutsidePrograms.start(folder));
-  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
+  const programs = resources.use(await ExternalPrograms.start(folder));
+  const external = resources.use(new ExternalSystems(cluster.client, programs.settings));
   const connection = await kubeconfigConnection(kubeconfigPath);
   const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
-  addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  addControllers(operator, readConfig({ ...external.settings, NUM_WORKERS: '8' }));
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   resources.defer(async () => {
@@ -46,7 +46,7 @@ async function run(folder: string): Promise<MutateReport> {
   await eventually('the operator is ready', async () => operator.readiness().ready);
   const report = await mutate({
     connection,
-    subjects: mutatedSubjects(outside),
+    subjects: mutatedSubjects(external),
     select: (plan) => plan.startsWith(PLAN),
     createNamespace: () => namespaceWithNode(cluster),
     histories: Number(HISTORIES),
@@ -54,7 +54,7 @@ async function run(folder: string): Promise<MutateReport> {
     onFailure: ({ message }) => console.error(`${message}\n`),
     ...(MUTATION_SEED !== undefined && { seed: Number(MUTATION_SEED) }),
   });
-  await outside.expectEmpty();
+  await external.expectEmpty();
   return report;
 }
 

@@ -21,9 +21,9 @@ import { pino } from 'pino';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
+import { ExternalPrograms, ExternalSystems } from './integration/environment/external-systems.ts';
 import { originalCrdScenariosOn } from './integration/environment/original-crd-scenarios.ts';
-import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
-import { outsideScenariosOn, scenariosOn } from './plans/index.ts';
+import { externalScenariosOn, scenariosOn } from './plans/index.ts';
 
 const { PLAN = '' } = process.env;
 
@@ -44,9 +44,9 @@ const overOriginal = { name: 'echo-original-crd' };
 async function run(folder: string): Promise<PerturbReport> {
   await using resources = new AsyncDisposableStack();
   const { connection, cluster } = await startCluster(folder, resources);
-  const programs = resources.use(await OutsidePrograms.start(folder));
-  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
-  const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter(isChosen);
+  const programs = resources.use(await ExternalPrograms.start(folder));
+  const external = resources.use(new ExternalSystems(cluster.client, programs.settings));
+  const scenarios = [...scenariosOn(cluster), ...externalScenariosOn(external)].filter(isChosen);
   return await perturb({ ...options, connection, scenarios, concurrency: 24 });
 }
 

@@ -16,7 +16,7 @@ import { execa } from 'execa';
 import { forEachConcurrently } from '../packages/testing/src/for-each-concurrently.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
-import { OutsidePrograms } from './integration/environment/outside-systems.ts';
+import { ExternalPrograms } from './integration/environment/external-systems.ts';
 import { seededBugs } from './seeded-bugs/index.ts';
 import type { ExploreRequest, ExploreResult } from './seeded-bugs/run-explore.ts';
 import type { FoundBy, PlansRequest, PlansResult } from './seeded-bugs/run-plans.ts';
@@ -63,7 +63,7 @@ class Programs implements AsyncDisposable {
     await using resources = new AsyncDisposableStack();
     const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../crds')], { kwok: true });
     resources.defer(() => controlPlane.stop());
-    const { settings } = resources.use(await OutsidePrograms.start(folder));
+    const { settings } = resources.use(await ExternalPrograms.start(folder));
     const { config, auditLog } = controlPlane;
     return new Programs(folder, { kubeconfig: config.kubeconfigPath, auditLog, settings }, resources.move());
   }

@@ -11,7 +11,7 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { OutsideWrite } from '@echoperator/testing';
+import type { ExternalWrite } from '@echoperator/testing';
 import { resetConnection } from '../packages/testing/src/reset-connection.ts';
 
 /**
@@ -43,7 +43,7 @@ export class GrpcProxy implements AsyncDisposable {
   /** Called for each call before it is forwarded. */
   onCall: (method: string) => void = () => {};
   /** Decides about each call, which must be unary. Undefined: forward it. */
-  intercept: ((method: string) => OutsideWrite | undefined) | undefined;
+  intercept: ((method: string) => ExternalWrite | undefined) | undefined;
 
   private constructor(server: Http2Server, upstreamPort: number) {
     this.#server = server;
@@ -137,7 +137,7 @@ export class GrpcProxy implements AsyncDisposable {
   async #forwardIntercepted(
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
-    intercept: () => OutsideWrite | undefined,
+    intercept: () => ExternalWrite | undefined,
   ): Promise<void> {
     const body = await buffer(stream);
     const write = intercept();

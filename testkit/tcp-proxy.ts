@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
-import type { OutsideWrite } from '@echoperator/testing';
+import type { ExternalWrite } from '@echoperator/testing';
 import { resetConnection } from '../packages/testing/src/reset-connection.ts';
 
 /** Called with the data that a client sends, before it is forwarded. */
 export type OnSent = (data: Buffer) => void;
 
 /** Called with the data that a client sends, before it is forwarded. Undefined: forward it. */
-export type Intercept = (data: Buffer) => OutsideWrite | undefined;
+export type Intercept = (data: Buffer) => ExternalWrite | undefined;
 
 /**
  * A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute
@@ -128,7 +128,7 @@ export class TcpProxy implements AsyncDisposable {
 
 /** Forwards in both directions. The client waits for each response before it sends more. */
 function forwardIntercepted(client: Socket, upstream: Socket, intercept: Intercept): void {
-  let sent: OutsideWrite | undefined;
+  let sent: ExternalWrite | undefined;
   let forwarded = Promise.resolve();
   client.on('data', (data: Buffer) => {
     const write = intercept(data);

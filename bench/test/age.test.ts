@@ -39,7 +39,7 @@ test('the age is the number of later commits that change src/', async () => {
 
 test('the oldest part decides', async () => {
   const [oldest = '', , , , newest = ''] = commits;
-  const parts = { burst: run({ echoperator: newest }), outside: run({ echoperator: oldest }) };
+  const parts = { burst: run({ echoperator: newest }), external: run({ echoperator: oldest }) };
   expect(await ageOf({ parts }, folder)).toBe(2);
 });
 

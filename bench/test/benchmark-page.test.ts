@@ -136,19 +136,19 @@ describe('kinds outside the cluster', () => {
 test('the page has the date, the commit and the minutes of each part, and its age', () => {
   const parts = {
     burst: run({ echoperator: 'abc123' }, { minutes: 14 }),
-    outside: run({ echoperator: 'def456', node: '27.0.0' }, { date: '2027-02-03T00:00:00.000Z' }),
+    external: run({ echoperator: 'def456', node: '27.0.0' }, { date: '2027-02-03T00:00:00.000Z' }),
   };
   const { markdown } = pageOf([round], { parts, age: 3 });
   expect(tableAfter(markdown, '| part').map((row) => Object.values(row).slice(0, 4))).toEqual([
     ['burst', '2026-03-04', 'abc123', '14'],
-    ['outside', '2027-02-03', 'def456', '–'],
+    ['external', '2027-02-03', 'def456', '–'],
   ]);
   expect(markdown).toContain('3 later commits had changed src/ or packages/ since the oldest part;');
   expect(tableAfter(markdown, '| what').map((row) => Object.values(row))).toEqual([
     ['machine', '2 × Some <Processor> & more'],
     ['kubernetes', '1.2.3'],
-    ['node', '26.0.0 (burst); 27.0.0 (outside)'],
-    ['echoperator', 'abc123 (burst); def456 (outside)'],
+    ['node', '26.0.0 (burst); 27.0.0 (external)'],
+    ['echoperator', 'abc123 (burst); def456 (external)'],
   ]);
   expect(pageOf([round]).markdown).toContain('its age was unknown;');
 });
@@ -161,9 +161,9 @@ describe('the page warns', () => {
   });
 
   test('of parts with a short run', () => {
-    const parts = { burst: run(), outside: run() };
-    expect(warningOf([round], { parts, plan: { ...readPlan({}), pets: 1 } })).toContain('say little: outside.');
-    expect(warningOf([round], { parts, plan: readPlan({ QUICK: '1' }) })).toContain('say little: burst, outside.');
+    const parts = { burst: run(), external: run() };
+    expect(warningOf([round], { parts, plan: { ...readPlan({}), pets: 1 } })).toContain('say little: external.');
+    expect(warningOf([round], { parts, plan: readPlan({ QUICK: '1' }) })).toContain('say little: burst, external.');
   });
 
   test('of disturbed turns, and names them', () => {

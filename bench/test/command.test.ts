@@ -13,7 +13,7 @@ test('named operators are measured with ours, in the order of the tables', () =>
 });
 
 test('parts are named alone or with operators, and two bundles are a command', () => {
-  expect(commandOf(['outside', 'cache'])).toEqual({ of: 'parts', parts: ['cache', 'outside'], names: operatorNames });
+  expect(commandOf(['external', 'cache'])).toEqual({ of: 'parts', parts: ['cache', 'external'], names: operatorNames });
   expect(commandOf(['burst', 'kube-rs'])).toEqual({ of: 'parts', parts: ['burst'], names: ['echoperator', 'kube-rs'] });
   expect(commandOf(['bundles', 'main', '.'])).toEqual({ of: 'bundles', before: 'main', after: '.' });
 });

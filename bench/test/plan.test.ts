@@ -43,7 +43,7 @@ describe('a setting', () => {
     ['CRASH_ROUNDS', 'crashRounds'],
     ['NODE_ROUNDS', 'nodeRounds'],
     ['IDLE_ROUNDS', 'idleRounds'],
-    ['OUTSIDE_ROUNDS', 'outsideRounds'],
+    ['EXTERNAL_ROUNDS', 'externalRounds'],
     ['POSTGRES_WRITERS', 'postgresWriters'],
     ['PETS', 'pets'],
   ])('%s changes that alone, and less of it makes one part a short run', (variable, field) => {

@@ -11,13 +11,13 @@ const restart: VoidRound = { scenario: 'restart', turns: {}, reason: 'a restart 
 
 test('a part that is measured again replaces its own rounds, run and plan, and nothing else', () => {
   const before = resultsOf([rows, crash], {
-    parts: { failover: run({ echoperator: 'old' }), outside: run({ echoperator: 'old' }) },
+    parts: { failover: run({ echoperator: 'old' }), external: run({ echoperator: 'old' }) },
     voidRounds: [restart, { ...restart, scenario: 'pets' }],
   });
   const plan = { ...readPlan({}), pets: 7, burst: 7 };
-  expect(renewed(before, 'outside', run({ echoperator: 'new' }), plan)).toEqual({
+  expect(renewed(before, 'external', run({ echoperator: 'new' }), plan)).toEqual({
     ...before,
-    parts: { failover: run({ echoperator: 'old' }), outside: run({ echoperator: 'new' }) },
+    parts: { failover: run({ echoperator: 'old' }), external: run({ echoperator: 'new' }) },
     plan: { ...readPlan({}), pets: 7 },
     rounds: [crash],
     voidRounds: [restart],

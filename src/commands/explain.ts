@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import {
   type ActivityQuery,
   askForExplanation,
-  type ExplainAnswer,
   type ExplainQuery,
+  type ExplainResponse,
   formatExplanation,
   printableLines,
 } from '@echoperator/runtime/process';
@@ -42,7 +42,7 @@ export async function* explainCommand(
   do {
     const response = (await askForExplanation(folder, query).catch((cause: unknown) => {
       throw new ExplainError(`no operator answers in ${folder}: ${String(cause)}`, { cause });
-    })) as ExplainAnswer;
+    })) as ExplainResponse;
     if (!json && response.problem !== undefined) throw new ExplainError(response.problem);
     const state = stateOf(response);
     if (state !== printed)
@@ -53,7 +53,7 @@ export async function* explainCommand(
 }
 
 /** A change of this text makes `--follow` print again. It lacks the time of the response and the durations of waits. */
-function stateOf({ explanation, activity, ...others }: ExplainAnswer): string {
+function stateOf({ explanation, activity, ...others }: ExplainResponse): string {
   const withoutAt = [explanation, activity].map((part) => part && { ...part, at: '' });
   return JSON.stringify([...withoutAt, others], (name, value) =>
     name === 'now' ? String(value).replace(/\d+(\.\d+)? (ms|s|min)\b/g, '') : value,

@@ -1,8 +1,8 @@
 import type { Logger } from '@echoperator/runtime';
 
 /** An external system cannot be used: the request failed, or was not sent. */
-export class OutsideDownError extends Error {
-  override readonly name = 'OutsideDownError';
+export class ExternalSystemDownError extends Error {
+  override readonly name = 'ExternalSystemDownError';
   /** A CamelCase reason for a condition. */
   readonly reason: string;
   /** When the system was first found down for that reason. */
@@ -53,7 +53,7 @@ export interface CircuitOptions {
    * Whether an error without a reason is a response of the system, which refused one request. A response ends an
    * outage. Any other error, for example of the API server or of a gate, says nothing about the system.
    */
-  readonly isAnswer: (error: unknown) => boolean;
+  readonly isResponse: (error: unknown) => boolean;
   /** Absent: the circuit logs nothing. */
   readonly log?: Logger;
   /** The pause before the first probe, in milliseconds. It doubles with each failed probe. Default 500. */
@@ -92,13 +92,13 @@ const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new
  * const circuit = new Circuit({
  *   system: 'the pet store',
  *   reasonOf: (error) => (isUnavailable(error) ? 'StoreDown' : undefined),
- *   isAnswer: (error) => error instanceof StoreError,
+ *   isResponse: (error) => error instanceof StoreError,
  *   log,
  * });
  * try {
  *   await circuit.call((signal) => store.addPets(pets, { signal }), context.signal);
  * } catch (error) {
- *   if (!(error instanceof OutsideDownError)) throw error;
+ *   if (!(error instanceof ExternalSystemDownError)) throw error;
  *   await report(error.reason, error.message);
  *   return requeueAfter(error.retryAfterMs);
  * }
@@ -146,7 +146,7 @@ export class Circuit {
    * @param work receives `signal`. It needs its own timeout.
    * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is
    *   rethrown.
-   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any
+   * @throws ExternalSystemDownError at once while the circuit is open, or if the work finds the system down; otherwise any
    *   error of the work.
    */
   async call<T>(
@@ -162,10 +162,10 @@ export class Circuit {
       return result;
     } catch (error) {
       if (signal.aborted) throw error;
-      const { reasonOf, isAnswer } = this.#options;
+      const { reasonOf, isResponse } = this.#options;
       const reason = reasonOf(error);
       if (reason !== undefined) throw this.#failed(reason, error, { startedAtMs, isProbe: probed !== undefined });
-      if (isAnswer(error)) this.#responded();
+      if (isResponse(error)) this.#responded();
       throw error;
     } finally {
       if (probed !== undefined) probed.probing = false;
@@ -194,7 +194,7 @@ export class Circuit {
     reason: string,
     cause: unknown,
     { startedAtMs, isProbe }: { readonly startedAtMs: number; readonly isProbe: boolean },
-  ): OutsideDownError {
+  ): ExternalSystemDownError {
     const outage = this.#outage;
     const now = this.#clock.now();
     if (outage === undefined) {
@@ -225,9 +225,9 @@ export class Circuit {
     return this.#outage;
   }
 
-  #error(outage: Pick<Outage, 'reason' | 'since' | 'failedAt' | 'cause'>): OutsideDownError {
+  #error(outage: Pick<Outage, 'reason' | 'since' | 'failedAt' | 'cause'>): ExternalSystemDownError {
     const { reason, since, failedAt, cause } = outage;
-    return new OutsideDownError(this.#options.system, {
+    return new ExternalSystemDownError(this.#options.system, {
       reason,
       since,
       failedAt,

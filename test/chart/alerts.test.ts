@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { codeBlocks, headingAnchors } from '../../testkit/markdown.ts';
-import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
+import { ofExternal, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { Helm, helmNames } from './helm.ts';
 import type { AlertRule } from './rendering.ts';
 
@@ -52,7 +52,7 @@ describe('the PrometheusRule', () => {
 });
 
 it('every metric of the alerts exists', () => {
-  const known = [ofRuntime(), ofOutside()].flatMap((registry) => registry.getMetricsAsArray().map(({ name }) => name));
+  const known = [ofRuntime(), ofExternal()].flatMap((registry) => registry.getMetricsAsArray().map(({ name }) => name));
   const named = rules.flatMap(({ expr }) => [...expr.matchAll(/(\w+)\{/g)].map(([, name = '']) => name));
   expect(named.length).toBeGreaterThanOrEqual(rules.length);
   expect(named.filter((name) => !known.includes(name))).toEqual([]);

@@ -1,13 +1,13 @@
 import { expect, it } from '@jest/globals';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { panelQueries } from '../../testkit/dashboards.ts';
-import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
+import { ofExternal, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { Helm, helmNames } from './helm.ts';
 
 const queries = panelQueries({ __rate_interval: '1m', namespace: 'n', job: 'j', controller: '.*' });
 
 it('every metric of the dashboards exists', () => {
-  const everything = Registry.merge([ofRuntime(), ofOutside()]);
+  const everything = Registry.merge([ofRuntime(), ofExternal()]);
   collectDefaultMetrics({ register: everything });
   const known = everything.getMetricsAsArray().map(({ name }) => name);
   const named = queries.flatMap(({ expr }) => [...expr.matchAll(/(\w+)\{/g)].map(([, name = '']) => name));
@@ -15,9 +15,9 @@ it('every metric of the dashboards exists', () => {
   expect(named.map((name) => name.replace(/_bucket$/, '')).filter((name) => !known.includes(name))).toEqual([]);
 });
 
-it('every metric of the runtime and of the outside is in a dashboard, or is told by one that is', () => {
+it('every metric of the runtime and of external systems is in a dashboard, or is told by one that is', () => {
   const shown = queries.map(({ expr }) => expr).join('\n');
-  const metrics = [ofRuntime(), ofOutside()].flatMap((registry) => registry.getMetricsAsArray());
+  const metrics = [ofRuntime(), ofExternal()].flatMap((registry) => registry.getMetricsAsArray());
   const left = metrics.map(({ name }) => name).filter((name) => !shown.includes(name));
   expect(left).toEqual([
     'controller_runtime_max_concurrent_reconciles',

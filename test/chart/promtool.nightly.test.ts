@@ -174,14 +174,14 @@ describe('an alert fires and resolves', () => {
       { '10m': [], '20m': [], '25m': [warning('EchoperatorCacheStale', { resource: 'pets.mmontes.io' })], '33m': [] },
     ));
 
-  it('EchoperatorOutsideDown: the leader cannot use the database, whatever a standby says', () =>
+  it('EchoperatorExternalSystemDown: the leader cannot use the database, whatever a standby says', () =>
     expectAlerts(
       {
         ...calm,
-        [`echoperator_outside_up{${target},system="postgres"}`]: '1x5 0x10 1x20',
-        [`echoperator_outside_up{${other},system="postgres"}`]: '1x40',
-        [`echoperator_outside_up{${target},system="petstore"}`]: '1x40',
+        [`echoperator_external_system_up{${target},system="postgres"}`]: '1x5 0x10 1x20',
+        [`echoperator_external_system_up{${other},system="postgres"}`]: '1x40',
+        [`echoperator_external_system_up{${target},system="petstore"}`]: '1x40',
       },
-      { '5m': [], '8m': [], '12m': [warning('EchoperatorOutsideDown', { system: 'postgres' })], '18m': [] },
+      { '5m': [], '8m': [], '12m': [warning('EchoperatorExternalSystemDown', { system: 'postgres' })], '18m': [] },
     ));
 });

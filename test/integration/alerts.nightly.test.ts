@@ -277,18 +277,18 @@ test('EchoperatorCacheStale and EchoperatorKeysStuck fire while Jobs can be neit
   await echoWithReason(cluster, { namespace, name }, 'Printing');
 });
 
-test('EchoperatorOutsideDown fires while the database and the pet store are down', async () => {
+test('EchoperatorExternalSystemDown fires while the database and the pet store are down', async () => {
   await Promise.all([database.stop(), store.stop()]);
   // Only an object that waits calls a system that is down.
   const [pet, writer] = ['pet', 'writer'].map((name) => ({ namespace, name: `${name}-waiting` }) as const);
   await cluster.client.create(Pet, customManifest(pet!, { ...thor, name: 'Odin' }));
   await cluster.client.create(PostgresWriter, customManifest(writer!, jane));
   await Promise.all([
-    fires('EchoperatorOutsideDown', { system: 'postgres' }),
-    fires('EchoperatorOutsideDown', { system: 'petstore' }),
+    fires('EchoperatorExternalSystemDown', { system: 'postgres' }),
+    fires('EchoperatorExternalSystemDown', { system: 'petstore' }),
   ]);
   await Promise.all([database.restart(), store.restart()]);
-  await resolves('EchoperatorOutsideDown');
+  await resolves('EchoperatorExternalSystemDown');
   await withReason(cluster, Pet, pet!, 'Stored');
   await withReason(cluster, PostgresWriter, writer!, 'RowWritten');
 });

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findCondition, type Kind, type KubeObject, type ObjectKey } from '@echoperator/runtime';
 import type { StandardStatus } from '@echoperator/runtime/controller';
 import { CronJob, ResourceQuota } from '@echoperator/runtime/kinds';
-import type { ExplainAnswer } from '@echoperator/runtime/process';
+import type { ExplainResponse } from '@echoperator/runtime/process';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { ScheduledEcho } from '../../src/kinds/scheduled-echo/kind.ts';
@@ -80,7 +80,7 @@ function exceededQuota(told: string): string {
   return `exceeded quota: ${quota}, requested: ${resource}=`;
 }
 
-async function answer(object: string): Promise<ExplainAnswer> {
+async function answer(object: string): Promise<ExplainResponse> {
   const { stdout } = await operatorCommand(['explain', object, '-n', namespace, '--json'], settings);
   expect(stdout).not.toContain('hunter2');
   return JSON.parse(String(stdout));

@@ -39,13 +39,13 @@ async function run(add: (operator: Operator) => unknown): Promise<void> {
   await operator.manager.synced;
 }
 
-const noOutside = { rows: async () => undefined, pets: async () => undefined };
+const noExternal = { rows: async () => undefined, pets: async () => undefined };
 
 /** The nightly suite changes every property of every kind; this is a sample. */
 test('a ScheduledEcho follows each value of suspend and timeZone like a new one', async () => {
   await using _ = stack;
   await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'scheduledEcho' })));
-  const subjects = mutatedSubjects(noOutside).filter(({ kind }) => kind.kind === 'ScheduledEcho');
+  const subjects = mutatedSubjects(noExternal).filter(({ kind }) => kind.kind === 'ScheduledEcho');
   const select = (plan: string) => /suspend|timeZone/.test(plan);
   const { properties, values, failures } = await mutate({ connection, subjects, select });
   expect(failures.map(({ message }) => message)).toEqual([]);
@@ -137,7 +137,7 @@ test('an immutable property is covered by new objects, and fails if an object th
   await using _ = stack;
   await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'echo,bookStore' })));
   const [echos, stores] = ['Echo', 'BookStore'].map((name) =>
-    mutatedSubjects(noOutside).find(({ kind }) => kind.kind === name),
+    mutatedSubjects(noExternal).find(({ kind }) => kind.kind === name),
   );
   const { failures, properties } = await mutate({
     connection,
@@ -187,7 +187,7 @@ test('a CEL rule counts as broken when a value breaks it', async () => {
   await using _ = stack;
   await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'podSet' })));
   const labels = { 'template.metadata.labels': [{ tier: 'web' }, { app: 'mine' }] };
-  const subject = { ...mutatedSubjects(noOutside).find(({ kind }) => kind.kind === 'PodSet')!, spec: { replicas: 0 } };
+  const subject = { ...mutatedSubjects(noExternal).find(({ kind }) => kind.kind === 'PodSet')!, spec: { replicas: 0 } };
   const select = (plan: string) => plan === 'PodSet/template.metadata.labels';
   const rulesWith = async (values: MutationSubject['values'] = {}) => {
     const subjects = [{ ...subject, values, withoutEffect: ['template.metadata.labels'] }];

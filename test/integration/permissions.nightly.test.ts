@@ -11,14 +11,14 @@ import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
 import { startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { kindPlans, outsideScenariosOn, scenariosOn } from '../plans/index.ts';
-import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
+import { externalScenariosOn, kindPlans, scenariosOn } from '../plans/index.ts';
+import { ExternalPrograms, ExternalSystems } from './environment/external-systems.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
 let folder: string;
 const resources = new AsyncDisposableStack();
-let outside: OutsideSystems;
+let external: ExternalSystems;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'permissions-'));
@@ -31,8 +31,8 @@ beforeAll(async () => {
   cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
   resources.defer(() => cluster.disconnect());
   connection = await kubeconfigConnection(cluster.kubeconfig);
-  const programs = resources.use(await OutsidePrograms.start(folder));
-  outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
+  const programs = resources.use(await ExternalPrograms.start(folder));
+  external = resources.use(new ExternalSystems(cluster.client, programs.settings));
 });
 
 afterAll(() => resources.disposeAsync());
@@ -85,7 +85,7 @@ describe.each(controllerNames)('the controller %s', (name) => {
     const beginnings = kindPlans[name].permissionPlans;
     const isMeant = (plan: string): boolean =>
       beginnings.some((each) => `${plan} `.startsWith(`${each} `) || plan.startsWith(`${each}/`));
-    const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter((scenario) =>
+    const scenarios = [...scenariosOn(cluster), ...externalScenariosOn(external)].filter((scenario) =>
       beginnings.some((each) => each.split('/')[0] === scenario.name),
     );
     const { failures } = await perturb({

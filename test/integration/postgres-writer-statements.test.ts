@@ -312,7 +312,7 @@ describe('rows that another client has locked', () => {
     const { rowsOf } = tables(1);
     const lock = await locking(`LOCK TABLE ${name}`);
     try {
-      expect(await outcomesOf([rowsOf(name).upsert(row('a/x'), neverAborted)])).toEqual(['OutsideDownError']);
+      expect(await outcomesOf([rowsOf(name).upsert(row('a/x'), neverAborted)])).toEqual(['ExternalSystemDownError']);
       await expect(rowsOf(name).upsert(row('a/x'), neverAborted)).rejects.toMatchObject({ reason: 'TableBusy' });
       expect(await rowsOf(other).upsert(row('a/x'), neverAborted)).toBe('written');
       await eventually(

@@ -6,7 +6,7 @@ import type { V1PersistentVolumeClaim, V1Pod, V1StorageClassList } from '@kubern
 import { eventually } from '../../testkit/eventually.ts';
 import { DocumentedSteps } from '../e2e/environment/documented.ts';
 import { cluster, connect } from './environment/cluster.ts';
-import { getPet, line, pets, release, storePod } from './environment/outside.ts';
+import { getPet, line, pets, release, storePod } from './environment/external.ts';
 
 /** The commands of the pages that take longer, in the namespaces of the pages. */
 

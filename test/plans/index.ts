@@ -2,10 +2,10 @@ import type { MutationSubject, Scenario } from '@echoperator/testing';
 import { type ControllerName, controllerNames } from '../../src/kinds.ts';
 import type { TestCluster } from '../../testkit/test-cluster.ts';
 import { fileNameOf } from '../../tools/generate/file-names.ts';
-import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
+import type { ExternalSystems } from '../integration/environment/external-systems.ts';
 import type { SeededBug } from '../seeded-bugs/seeded-bug.ts';
+import type { External } from './external.ts';
 import type { KindPlans } from './kind-plans.ts';
-import type { Outside } from './outside.ts';
 
 /**
  * The plans of each kind in the list of src/kinds.ts, from the file with its name.
@@ -31,8 +31,8 @@ export const pagesRunElsewhere: readonly ControllerName[] = ['bookStore', 'pet',
 const all = Object.values(kindPlans);
 
 /** A subject of each kind, for an operator that runs all controllers. */
-export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
-  all.map(({ subject }) => subject(outside));
+export const mutatedSubjects = (external: External): readonly MutationSubject[] =>
+  all.map(({ subject }) => subject(external));
 
 /**
  * The life of an object of each kind without systems outside of the cluster. The API server needs
@@ -45,8 +45,8 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
 export const simulatedOnly: readonly Scenario[] = all.flatMap(({ simulatedScenarios = [] }) => simulatedScenarios);
 
 /** The life of an object of each kind with a system outside of the cluster. */
-export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] =>
-  all.flatMap(({ outsideScenarios }) => outsideScenarios?.(outside) ?? []);
+export const externalScenariosOn = (external: ExternalSystems): readonly Scenario[] =>
+  all.flatMap(({ externalScenarios }) => externalScenarios?.(external) ?? []);
 
 /** Bugs of the kinds. */
 export const kindBugs: readonly SeededBug[] = all.flatMap(({ bugs }) => bugs);

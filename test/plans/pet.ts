@@ -3,8 +3,8 @@ import { readConfig } from '../../src/config.ts';
 import { petController } from '../../src/kinds/pet/controller.ts';
 import { Pet } from '../../src/kinds/pet/kind.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
+import type { ExternalSystems } from '../integration/environment/external-systems.ts';
 import { FencedSystem } from '../integration/environment/fenced-system.ts';
-import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
 import type { KindPlans } from './kind-plans.ts';
 import { fencedBy, name, settings, update } from './scenario-steps.ts';
 
@@ -16,12 +16,14 @@ const petOf = (namespace: string, call: string) =>
   } as const);
 
 /** What all scenarios have in common. */
-const petsOf = (outside: OutsideSystems): Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> => {
-  const { petstore } = readConfig(outside.settings);
+const petsOf = (
+  external: ExternalSystems,
+): Pick<Scenario, 'kinds' | 'external' | 'alwaysExternal' | 'addControllers'> => {
+  const { petstore } = readConfig(external.settings);
   return {
     kinds: [Pet],
-    outside: (namespace) => outside.petsNamedAfter(namespace),
-    alwaysOutside: (found) => (found.length > 1 ? `${found.length} pets of one Pet` : undefined),
+    external: (namespace) => external.petsNamedAfter(namespace),
+    alwaysExternal: (found) => (found.length > 1 ? `${found.length} pets of one Pet` : undefined),
     addControllers: async (operator, namespace, hooks) => {
       const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), hooks);
       const { namespaces, ...limits } = settings(namespace);
@@ -42,7 +44,7 @@ const needsPetStore = 'a simulation has no pet store, and no sockets';
 
 export const plans: KindPlans = {
   example: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
-  subject: (outside) => ({
+  subject: (external) => ({
     kind: Pet,
     children: [],
     spec: { name: 'Rex', type: 'dog', birthday: '2020-01-31T00:00:00Z' },
@@ -55,33 +57,33 @@ export const plans: KindPlans = {
         'soon',
       ],
     },
-    outside: (namespace) => outside.pets(namespace),
+    external: (namespace) => external.pets(namespace),
   }),
-  outsideScenarios: (outside) => [
+  externalScenarios: (external) => [
     {
       name: 'pet-in-creation',
       mayOmitWrites: true,
-      ...petsOf(outside),
+      ...petsOf(external),
       steps: {
         'create-delete': async ({ client, namespace }) => {
           await client.create(Pet, petOf(namespace, 'Rex'));
-          await eventually('the pet exists', async () => (await outside.petsNamedAfter(namespace)).length > 0);
+          await eventually('the pet exists', async () => (await external.petsNamedAfter(namespace)).length > 0);
           await client.delete(Pet, { name, namespace });
         },
       },
     },
     {
       name: 'pet',
-      ...petsOf(outside),
+      ...petsOf(external),
       steps: {
         create: ({ client, namespace }) => client.create(Pet, petOf(namespace, 'Rex')),
         rename: ({ client, namespace }) => client.apply(Pet, petOf(namespace, 'Max'), { force: true }),
         'pet-edited': async (world) => {
-          await outside.changePets(world.namespace, 'edited');
+          await external.changePets(world.namespace, 'edited');
           await update(Pet, { ...petOf(world.namespace, 'Max').spec, type: 'cat' })(world);
         },
         'pet-deleted': async (world) => {
-          await outside.changePets(world.namespace, 'deleted');
+          await external.changePets(world.namespace, 'deleted');
           await update(Pet, { ...petOf(world.namespace, 'Max').spec, birthday: '2021-02-28T00:00:00Z' })(world);
         },
         delete: ({ client, namespace }) => client.delete(Pet, { name, namespace }),

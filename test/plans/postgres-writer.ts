@@ -3,8 +3,8 @@ import { readConfig } from '../../src/config.ts';
 import { postgresWriterController } from '../../src/kinds/postgres-writer/controller.ts';
 import { PostgresWriter } from '../../src/kinds/postgres-writer/kind.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
+import type { ExternalSystems } from '../integration/environment/external-systems.ts';
 import { FencedSystem } from '../integration/environment/fenced-system.ts';
-import type { OutsideSystems } from '../integration/environment/outside-systems.ts';
 import type { KindPlans } from './kind-plans.ts';
 import { createUpdateDelete, fencedBy, name, settings, update } from './scenario-steps.ts';
 
@@ -12,20 +12,20 @@ const writerSpec = { table: 'students', name: 'Ada', age: 36, country: 'UK' };
 
 /** What all scenarios have in common. */
 const writersOf = (
-  outside: OutsideSystems,
-): Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> => {
-  const { psql } = readConfig(outside.settings);
+  external: ExternalSystems,
+): Pick<Scenario, 'kinds' | 'external' | 'alwaysExternal' | 'addControllers'> => {
+  const { psql } = readConfig(external.settings);
   return {
     kinds: [PostgresWriter],
-    outside: (namespace) => outside.rows(namespace),
+    external: (namespace) => external.rows(namespace),
     // A row that moves is in its new table before it leaves the old one.
-    alwaysOutside: (rows) => {
+    alwaysExternal: (rows) => {
       const inTables = rows.map((row) => (row as { readonly table: string }).table);
       return new Set(inTables).size < inTables.length ? `rows in ${inTables.join(', ')}` : undefined;
     },
     addControllers: async (operator, namespace, hooks) => {
       const fenced = await FencedSystem.database(psql.port, hooks);
-      const user = await outside.databaseUser(namespace);
+      const user = await external.databaseUser(namespace);
       const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2, user };
       const { namespaces, ...limits } = settings(namespace);
       const controller = postgresWriterController({ settings: database, ...limits });
@@ -40,29 +40,29 @@ const needsDatabase = 'a simulation has no database, and no sockets';
 
 export const plans: KindPlans = {
   example: { table: 'students', name: 'Alice', age: 23, country: 'Spain' },
-  subject: (outside) => ({
+  subject: (external) => ({
     kind: PostgresWriter,
     children: [],
     spec: { table: 'students', name: 'Ada', age: 36, country: 'UK' },
     values: { table: ['teachers', 'public.students', '"students"', 'nosuchtable', 'a.b.c', '', 7] },
     refusals: ['TableMissing'],
-    outside: (namespace) => outside.rows(namespace),
+    external: (namespace) => external.rows(namespace),
   }),
-  outsideScenarios: (outside) => [
+  externalScenarios: (external) => [
     {
       name: 'postgres-writer',
-      ...writersOf(outside),
+      ...writersOf(external),
       steps: {
         create: ({ client, namespace }) =>
           client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec)),
         update: update(PostgresWriter, { ...writerSpec, name: 'Grace', age: 37, country: 'US' }),
         // The operator learns of a change by others only at a resync, or when the spec changes.
         'row-edited': async (world) => {
-          await outside.changeRows(world.namespace, 'edited');
+          await external.changeRows(world.namespace, 'edited');
           await update(PostgresWriter, { ...writerSpec, age: 38 })(world);
         },
         'row-deleted': async (world) => {
-          await outside.changeRows(world.namespace, 'deleted');
+          await external.changeRows(world.namespace, 'deleted');
           await update(PostgresWriter, { ...writerSpec, age: 39 })(world);
         },
         move: ({ client, namespace }) => {
@@ -75,19 +75,19 @@ export const plans: KindPlans = {
     {
       name: 'postgres-writer-in-motion',
       mayOmitWrites: true,
-      ...writersOf(outside),
+      ...writersOf(external),
       steps: {
         'create-update-delete': createUpdateDelete(PostgresWriter, [writerSpec, { ...writerSpec, table: 'teachers' }]),
         'create-move': async ({ client, namespace }) => {
           await client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec));
-          await eventually('the row exists', async () => (await outside.rows(namespace)).length > 0);
+          await eventually('the row exists', async () => (await external.rows(namespace)).length > 0);
           const spec = { ...writerSpec, table: 'teachers' };
           await client.apply(PostgresWriter, customManifest({ name, namespace }, spec), { force: true });
         },
         'move-delete': async ({ client, namespace }) => {
           await client.apply(PostgresWriter, customManifest({ name, namespace }, writerSpec), { force: true });
           await eventually('the row exists', async () =>
-            JSON.stringify(await outside.rows(namespace)).includes(writerSpec.table),
+            JSON.stringify(await external.rows(namespace)).includes(writerSpec.table),
           );
           await client.delete(PostgresWriter, { name, namespace });
         },

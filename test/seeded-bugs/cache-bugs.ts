@@ -102,8 +102,8 @@ export const cacheBugs: readonly SeededBug[] = [
       [
         'an event is ascribed to a request that has failed',
         'controller/reconcile-requests.ts',
-        'traced?.answered(error);\n      tracked?.end();',
-        'traced?.answered(error);',
+        'traced?.responded(error);\n      tracked?.end();',
+        'traced?.responded(error);',
         ['replaced-during-apply'],
       ],
       [

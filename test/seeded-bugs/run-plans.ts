@@ -15,8 +15,8 @@ import { addControllers } from '../../src/operator.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../testkit/kwok.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { OutsideSystems } from '../integration/environment/outside-systems.ts';
-import { mutatedSubjects, outsideScenariosOn, scenariosOn } from '../plans/index.ts';
+import { ExternalSystems } from '../integration/environment/external-systems.ts';
+import { externalScenariosOn, mutatedSubjects, scenariosOn } from '../plans/index.ts';
 import { naiveScenario } from './naive-scenario.ts';
 import type { Plans } from './seeded-bug.ts';
 
@@ -79,11 +79,11 @@ async function perturbAll(
 async function mutateAll(
   connection: Connection,
   cluster: TestCluster,
-  outside: OutsideSystems,
+  external: ExternalSystems,
   beginnings: readonly string[],
 ): Promise<PlansResult> {
   const operator = await connectOperator({ name: 'operator', log, connection });
-  addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  addControllers(operator, readConfig({ ...external.settings, NUM_WORKERS: '8' }));
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   try {
@@ -94,7 +94,7 @@ async function mutateAll(
       if (isSelected) plans.push(plan);
       return isSelected;
     };
-    const subjects = mutatedSubjects(outside);
+    const subjects = mutatedSubjects(external);
     const createNamespace = () => namespaceWithNode(cluster);
     const { failures } = await mutate({ connection, subjects, select, createNamespace, timeoutMs, histories: 5 });
     return { plans, failures: failures.map(({ message }) => message), foundBy: 'mutation' };
@@ -107,12 +107,12 @@ async function mutateAll(
 async function run({ kubeconfig, auditLog, settings, plans }: PlansRequest): Promise<PlansResult> {
   const connection = await kubeconfigConnection(kubeconfig);
   const cluster = await TestCluster.at(kubeconfig, auditLog);
-  using outside = new OutsideSystems(cluster.client, settings);
-  const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside), naiveScenario];
+  using external = new ExternalSystems(cluster.client, settings);
+  const scenarios = [...scenariosOn(cluster), ...externalScenariosOn(external), naiveScenario];
   try {
     const perturbed = await perturbAll(connection, scenarios, plans.perturb ?? []);
     if (perturbed.failures.length > 0 || plans.mutate === undefined) return perturbed;
-    const mutated = await mutateAll(connection, cluster, outside, plans.mutate);
+    const mutated = await mutateAll(connection, cluster, external, plans.mutate);
     return { ...mutated, plans: [...perturbed.plans, ...mutated.plans] };
   } finally {
     await cluster.disconnect();

@@ -17,7 +17,7 @@ import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../t
 import { clusterPackages } from '../../tools/debian.ts';
 import { pageOf } from '../../tools/generate/file-names.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
-import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
+import { ofExternal, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { guideFiles, websiteFile } from '../package/environment/guide.ts';
 import { pagesRunElsewhere } from '../plans/index.ts';
 import { typeErrors } from './environment/type-check.ts';
@@ -110,7 +110,7 @@ describe('the metrics of docs/operations.md', () => {
 
   test.each([
     ['the runtime', 'metric', ofRuntime()],
-    ['the controllers for systems outside', 'metric of the outside', ofOutside()],
+    ['the controllers for external systems', 'metric of external systems', ofExternal()],
   ])('has every metric of %s, and no other, with type and labels', async (_, title, registry) => {
     const registered = registry.getMetricsAsArray() as unknown as { name: string; labelNames: string[] }[];
     const types = new Map((await registry.getMetricsAsJSON()).map(({ name, type }) => [name, String(type)]));
@@ -124,7 +124,7 @@ describe('the metrics of docs/operations.md', () => {
   });
 
   test('names no metric that there is not', () => {
-    const everything = Registry.merge([ofRuntime(), ofOutside()]);
+    const everything = Registry.merge([ofRuntime(), ofExternal()]);
     collectDefaultMetrics({ register: everything });
     const known = everything.getMetricsAsArray().map(({ name }) => name);
     const prefixes =
@@ -336,13 +336,13 @@ describe('the blocks of commands', () => {
     'docs/operations.md#From the original operators': ofReleases,
     'docs/operations.md#Uninstall': ofReleases,
     'docs/operations.md#Outside of a cluster': ofReleases,
-    'docs/pet.md#Pet': 'test/kinds/outside.test.ts',
+    'docs/pet.md#Pet': 'test/kinds/external.test.ts',
     'docs/pet.md#Deletion': ofPagesNightly,
     'docs/pet-store.md#The command line': 'test/integration/petstore.test.ts',
     'docs/pet-store.md#Operate it':
       'not run: grpcurl is not at hand; test/integration/petstore.test.ts asks for reflection',
     // All but psql, in whose place the test reads the rows with options.
-    'docs/postgres-writer.md#PostgresWriter': 'test/kinds/outside.test.ts',
+    'docs/postgres-writer.md#PostgresWriter': 'test/kinds/external.test.ts',
     'docs/postgres-writer.md#Set it up': ofPagesNightly,
     'docs/troubleshooting.md': ofPages,
     'docs/writing-an-operator.md': 'test/package/environment/guide.ts',

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ExplainAnswer, type ExplainServer, serveExplanations } from '@echoperator/runtime/process';
+import { type ExplainResponse, type ExplainServer, serveExplanations } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ExplainError, explainCommand } from '../../src/commands/explain.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -19,7 +19,7 @@ const explanation = {
 let folder: string;
 let server: ExplainServer;
 let asked: unknown;
-let answer: ExplainAnswer;
+let answer: ExplainResponse;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'explain-'));
   answer = { explanation, notes: [] };

@@ -7,7 +7,7 @@ import {
 } from 'node:http2';
 import { type AddressInfo, createServer, connect as dial } from 'node:net';
 import { text } from 'node:stream/consumers';
-import type { OutsideWrite } from '@echoperator/testing';
+import type { ExternalWrite } from '@echoperator/testing';
 import { expect, test } from '@jest/globals';
 import { GrpcProxy } from '../../testkit/grpc-proxy.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';
@@ -31,7 +31,7 @@ async function echoServer() {
   return { port, received, [Symbol.asyncDispose]: close };
 }
 
-const sent = (isDelivered: boolean): OutsideWrite => ({
+const sent = (isDelivered: boolean): ExternalWrite => ({
   isForwarded: Promise.resolve(true),
   respond: () => isDelivered,
 });
@@ -53,7 +53,7 @@ async function exchange(port: number, message: string): Promise<string> {
 test('a TCP proxy forwards, discards, and loses the answer, as the interceptor says', async () => {
   await using server = await echoServer();
   await using proxy = await TcpProxy.start(server.port);
-  const writes: Record<string, OutsideWrite> = {
+  const writes: Record<string, ExternalWrite> = {
     discarded: { isForwarded: Promise.resolve(false), respond: () => true },
     unanswered: sent(false),
     answered: sent(true),
@@ -125,7 +125,7 @@ async function call(session: ClientHttp2Session, method: string): Promise<string
 test('a gRPC proxy forwards, discards, and loses the answer, as the interceptor says', async () => {
   await using server = await grpcServer();
   await using proxy = await GrpcProxy.start(server.port);
-  const writes: Record<string, OutsideWrite> = {
+  const writes: Record<string, ExternalWrite> = {
     Discarded: { isForwarded: Promise.resolve(false), respond: () => true },
     Unanswered: sent(false),
     Answered: sent(true),

@@ -57,9 +57,9 @@ describe.each(controllerNames)('the kind of the controller %s', (name) => {
   });
 
   test('has plans of its own: a subject, scenarios that also delete the object, and seeded bugs', async () => {
-    const { subject, scenarios, outsideScenarios, bugs } = kindPlans[name];
+    const { subject, scenarios, externalScenarios, bugs } = kindPlans[name];
     expect(subject({ rows: async () => [], pets: async () => [] }).kind).toBe(controllers[name].kind);
-    expect(scenarios ?? outsideScenarios).toBeDefined();
+    expect(scenarios ?? externalScenarios).toBeDefined();
     const text = await textOf(`test/plans/${fileNameOf(name)}.ts`);
     expect(text).toMatch(new RegExp(`(client\\.delete|remove)\\(${kind}\\b`));
     expect(bugs.length).toBeGreaterThan(0);

@@ -46,12 +46,12 @@ describe('leader election', () => {
     expect(nameFor('a')).not.toBe(nameFor('a,b'));
   });
 
-  const outside = { KUBECONFIG: '/home/jane/.kube/config' };
+  const external = { KUBECONFIG: '/home/jane/.kube/config' };
 
   test.each([
     ['in a cluster looks for others in its own namespace', pod, 'ownNamespace'],
-    ['outside a cluster, with standbys, does so too', { ...outside, HA_ENABLED: 'true' }, 'ownNamespace'],
-    ['alone outside a cluster looks for others everywhere', outside, 'allNamespaces'],
+    ['outside a cluster, with standbys, does so too', { ...external, HA_ENABLED: 'true' }, 'ownNamespace'],
+    ['alone outside a cluster looks for others everywhere', external, 'allNamespaces'],
   ] as const)('%s', (_, where, lookIn) => {
     const scopeIn = (settings: object) => electionIn({ ...own, HA_ENABLED: 'false', ...where, ...settings })?.scope;
     expect(scopeIn({})).toEqual({ namespaces: 'all', lookIn });

@@ -255,7 +255,7 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
     graph('Keys in the queue', [[sumBy('controller', `workqueue_depth{${ofKinds}}`), '{{controller}}']]),
     graph('Objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']]),
     row('The pet store'),
-    number('Pet store', [`min(echoperator_outside_up{${target},system="petstore"})`, 'up'], {
+    number('Pet store', [`min(echoperator_external_system_up{${target},system="petstore"})`, 'up'], {
       description: '1: the system is available.',
       width: 4,
     }),
@@ -272,7 +272,7 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
       width: 10,
     }),
     row('The database'),
-    number('Database', [`min(echoperator_outside_up{${target},system="postgres"})`, 'up'], {
+    number('Database', [`min(echoperator_external_system_up{${target},system="postgres"})`, 'up'], {
       description: '1: the system is available.',
       width: 4,
     }),

@@ -5,7 +5,7 @@ import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
 import { readConfig } from '../../src/config.ts';
-import { outsideUp } from '../../src/external/outside-up.ts';
+import { externalSystemUp } from '../../src/external/external-system-up.ts';
 import { callMetrics } from '../../src/kinds/pet/call-metrics.ts';
 import { connectionMetrics, statementMetrics } from '../../src/kinds/postgres-writer/metrics.ts';
 import { replaceTable } from './tables.ts';
@@ -91,8 +91,8 @@ export async function operationsTables(root: string): Promise<readonly [path: st
   const [page, values, template] = await Promise.all([read(operationsPage), read(valuesFile), read(configTemplate)]);
   const withSettings = replaceTable(operationsPage, page, 'settings', settingsTable(values, template));
   const withMetrics = replaceTable(operationsPage, withSettings, 'metrics', await metricsTable('metric', ofRuntime()));
-  const outside = await metricsTable('metric of the outside', ofOutside());
-  return [operationsPage, replaceTable(operationsPage, withMetrics, 'metrics of the outside', outside)];
+  const external = await metricsTable('metric of external systems', ofExternal());
+  return [operationsPage, replaceTable(operationsPage, withMetrics, 'metrics of external systems', external)];
 }
 
 /** The metrics of every operator. */
@@ -103,9 +103,9 @@ export function ofRuntime(): Registry {
 }
 
 /** The metrics of the controllers with an external system. */
-export function ofOutside(): Registry {
+export function ofExternal(): Registry {
   const registry = new Registry();
-  outsideUp(registry, 'postgres', { isDown: () => false, isAwaited: () => false });
+  externalSystemUp(registry, 'postgres', { isDown: () => false, isAwaited: () => false });
   statementMetrics(registry, { query: async () => [] });
   connectionMetrics(registry, {
     database: { connections: () => ({ idle: 0, inUse: 0, waitingStatements: 0 }) },

@@ -16,7 +16,7 @@ export {
 } from './mutation.ts';
 export { PerturbationError } from './perturb/errors.ts';
 export { type PerturbReport, perturb, type WriteCounts } from './perturb/perturb.ts';
-export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturb/scenario.ts';
+export type { ExternalHooks, ExternalWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturb/scenario.ts';
 export {
   isList,
   isStreamedList,

@@ -45,7 +45,7 @@ export interface MutationSubject {
    */
   mayDiffer?(path: string): boolean;
   /** Returns what the operator maintains outside the cluster for the objects of a namespace. It is compared too. */
-  outside?(namespace: string): Promise<unknown>;
+  external?(namespace: string): Promise<unknown>;
 }
 
 /** Options of {@link mutate}. */
@@ -460,7 +460,7 @@ class Mutator {
 const name = 'mutated';
 
 /** The object in a path of {@link Facts}: `Job hello #1` for `Job hello #1.spec.suspend`. */
-const objectOf = (path: string): string => /^.* #\d+(?=\.)/.exec(path)?.[0] ?? 'outside';
+const objectOf = (path: string): string => /^.* #\d+(?=\.)/.exec(path)?.[0] ?? 'external';
 
 /** Whether a message contains a part of the property's path. */
 const namesProperty = (message: string, property: string): boolean =>
@@ -533,7 +533,7 @@ class ObjectOfSpec {
   }
 
   async facts(): Promise<Facts> {
-    const { kind, children, canonicalName = (text: string) => text, outside } = this.#subject;
+    const { kind, children, canonicalName = (text: string) => text, external } = this.#subject;
     const lists = await Promise.all(
       [kind, ...children].map(async (each: Kind) => {
         const { items } = await this.#client.list(each, { namespace: this.#namespace });
@@ -541,7 +541,7 @@ class ObjectOfSpec {
       }),
     );
     const facts = new Map(factsOf(lists.flat(), { namespace: this.#namespace, canonicalName, omitted }));
-    if (outside !== undefined) addLeaves(facts, 'outside', await outside(this.#namespace));
+    if (external !== undefined) addLeaves(facts, 'external', await external(this.#namespace));
     return facts;
   }
 

@@ -1,7 +1,7 @@
 import type { ChannelTls } from '@echoperator/petstore/wire';
 import type { SetUp } from '@echoperator/runtime/controller';
-import { Circuit, OutsideDownError } from '../../external/circuit.ts';
-import { outsideUp } from '../../external/outside-up.ts';
+import { Circuit, ExternalSystemDownError } from '../../external/circuit.ts';
+import { externalSystemUp } from '../../external/external-system-up.ts';
 import { callMetrics } from './call-metrics.ts';
 import { failureOf, outageOf } from './errors.ts';
 import { Inventory, Sweep } from './inventory.ts';
@@ -46,14 +46,14 @@ export function connectPetStore(
   const circuit = new Circuit({
     system,
     reasonOf: outageOf,
-    isAnswer: (error) => failureOf(error) !== undefined,
+    isResponse: (error) => failureOf(error) !== undefined,
     log,
     onChange: (up) => {
       // The store has no watch, so search for what has changed meanwhile.
       if (up) sweep.requestEarly();
     },
   });
-  outsideUp(registry, 'petstore', { isDown: () => circuit.isOpen, isAwaited: () => inventory.hasWaitingPet() });
+  externalSystemUp(registry, 'petstore', { isDown: () => circuit.isOpen, isAwaited: () => inventory.hasWaitingPet() });
   const sweep = new Sweep({
     search: async (signal) => {
       if (circuit.isOpen) {
@@ -67,7 +67,7 @@ export function connectPetStore(
     everyMs: resyncEveryMs,
     retryAfterMs: sweepRetryMs,
     onError: (error) => {
-      if (error instanceof OutsideDownError) return;
+      if (error instanceof ExternalSystemDownError) return;
       log.warn(
         { err: error },
         'cannot read the pets in the store: changes by others are not noticed until the next sweep',

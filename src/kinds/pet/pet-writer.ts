@@ -8,7 +8,7 @@ import {
   type DesiredStatus,
   desiredStatus,
 } from '@echoperator/runtime/controller';
-import { type Circuit, OutsideDownError } from '../../external/circuit.ts';
+import { type Circuit, ExternalSystemDownError } from '../../external/circuit.ts';
 import { KeyedMutex } from '../../external/concurrency.ts';
 import { limits } from '../shared/limits.ts';
 import { failureOf, isRequestIdTaken, RefusedError } from './errors.ts';
@@ -121,7 +121,7 @@ export class PetWriter {
 
   /** The outcome of an error. Undefined for an unexpected one. */
   failureOutcome(pet: Pet, error: unknown): PetOutcome | undefined {
-    if (error instanceof OutsideDownError) {
+    if (error instanceof ExternalSystemDownError) {
       const reason = error.reason === 'PetStoreFailed' ? error.reason : 'PetStoreUnavailable';
       const message = withDeletion(pet, `${error.message} (since ${error.since.toISOString()})`);
       return { reason, message, requeueAfterMs: error.retryAfterMs };

@@ -2,7 +2,7 @@
 
 import { cleanedUp, defineController, findCondition } from '@echoperator/runtime';
 import { currentReady, type EventNotice } from '@echoperator/runtime/controller';
-import { outsideUp } from '../../external/outside-up.ts';
+import { externalSystemUp } from '../../external/external-system-up.ts';
 import { limits } from '../shared/limits.ts';
 import { Database } from './database.ts';
 import { PostgresWriter, postgresWriterFinalizer } from './kind.ts';
@@ -61,7 +61,10 @@ export function postgresWriterController(options: PostgresWriterOptions) {
     memory: (): WriterMemory => ({ missingSinceMs: new Map() }),
     setUp: ({ store, log, registry, gate }): WriterState & AsyncDisposable => {
       const database = new Database({ settings, log, gate });
-      outsideUp(registry, 'postgres', { isDown: () => database.isDown, isAwaited: () => hasWaitingWriter(store) });
+      externalSystemUp(registry, 'postgres', {
+        isDown: () => database.isDown,
+        isAwaited: () => hasWaitingWriter(store),
+      });
       const isAllowed = (table: Table): boolean => isAllowedTable(table, shared.allowedTables);
       // A table whose rows are locked or slow leaves connections to the others.
       const maxStatements = Math.ceil(settings.poolSize / 2);

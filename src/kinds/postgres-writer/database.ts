@@ -57,7 +57,7 @@ export class Database {
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
-      isAnswer: (error) => tableReasonOf(error) !== undefined,
+      isResponse: (error) => tableReasonOf(error) !== undefined,
       log,
     });
   }
@@ -66,7 +66,7 @@ export class Database {
    * Executes a statement.
    *
    * @returns the rows as objects by column. The caller must know the types of the columns.
-   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; any error
+   * @throws ExternalSystemDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; any error
    *   of the gate.
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {

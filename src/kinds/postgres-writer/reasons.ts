@@ -1,5 +1,5 @@
 import { findCondition, type Outcome, type ReadonlyStore } from '@echoperator/runtime';
-import { OutsideDownError } from '../../external/circuit.ts';
+import { ExternalSystemDownError } from '../../external/circuit.ts';
 import { type DatabaseReason, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
 import type { PostgresWriter } from './kind.ts';
 import { InvalidTableNameError } from './statements.ts';
@@ -79,7 +79,7 @@ const busyRetryMs = 5000;
 export function failureOutcome(error: unknown, random: () => number = Math.random): WriterOutcome | undefined {
   if (!(error instanceof Error)) return undefined;
   const { message } = error;
-  if (error instanceof OutsideDownError && isReason(error.reason)) {
+  if (error instanceof ExternalSystemDownError && isReason(error.reason)) {
     return { reason: error.reason, message, requeueAfterMs: error.retryAfterMs };
   }
   if (error instanceof InvalidTableNameError) return { reason: 'InvalidTable', message };

@@ -1,5 +1,5 @@
 import { missingField } from '@echoperator/runtime/controller';
-import { OutsideDownError } from '../../external/circuit.ts';
+import { ExternalSystemDownError } from '../../external/circuit.ts';
 import { untilAborted } from '../../external/concurrency.ts';
 import { limits } from '../shared/limits.ts';
 import { TableNotAllowedError } from './errors.ts';
@@ -142,7 +142,7 @@ export class WriterRow {
     try {
       await untilAborted(rows.delete(rowIdOf(writer), signal), signal);
     } catch (error) {
-      if (!(error instanceof OutsideDownError) || error.reason !== 'TableMissing') throw error;
+      if (!(error instanceof ExternalSystemDownError) || error.reason !== 'TableMissing') throw error;
       const { deletionTimestamp } = writer.metadata;
       const deletedAtMs = deletionTimestamp === undefined ? 0 : Date.parse(deletionTimestamp);
       const missingSinceMs = Math.max(error.since.getTime(), deletedAtMs, this.#missingSinceMs(text));

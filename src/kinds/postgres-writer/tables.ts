@@ -62,7 +62,7 @@ export class Tables {
   /**
    * Finds the table of a name in the catalogue, without a statement on the table itself.
    *
-   * @throws OutsideDownError if the table does not exist or is not allowed, if it lacks a column or the role lacks a
+   * @throws ExternalSystemDownError if the table does not exist or is not allowed, if it lacks a column or the role lacks a
    *   privilege that the use needs, or if the database cannot be used.
    */
   find(name: TableName, use: Use = 'write'): Promise<Table> {
@@ -168,7 +168,7 @@ const tableCircuit = (name: string): Circuit =>
     system: `the table ${name}`,
     reasonOf: tableReasonOf,
     // Each comes after a statement that the table has executed.
-    isAnswer: (error) => error instanceof RowRefusedError || error instanceof RowBusyError,
+    isResponse: (error) => error instanceof RowRefusedError || error instanceof RowBusyError,
     ...probes,
   });
 
@@ -200,7 +200,7 @@ export class Rows {
    * Inserts or updates the row, unless it already has these values.
    *
    * @param signal if it is aborted, no further statement is sent. A statement that was sent runs on.
-   * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this
+   * @throws ExternalSystemDownError if the table or the database cannot be used; RowRefusedError if the database refuses this
    *   row; RowBusyError if it is locked or took too long; the signal's reason.
    */
   upsert(row: Row, signal: AbortSignal): Promise<Written> {

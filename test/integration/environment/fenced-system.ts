@@ -1,4 +1,4 @@
-import type { OutsideHooks } from '@echoperator/testing';
+import type { ExternalHooks } from '@echoperator/testing';
 import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
 import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 
@@ -17,18 +17,18 @@ export class FencedSystem {
     this.#proxy = proxy;
   }
 
-  static async database(port: number, outside: OutsideHooks): Promise<FencedSystem> {
+  static async database(port: number, external: ExternalHooks): Promise<FencedSystem> {
     const proxy = await TcpProxy.start(port);
     proxy.intercept = (data) => {
       const [, verb, table] = changingStatement.exec(data.toString('latin1')) ?? [];
-      return verb === undefined ? undefined : outside.write(`${verb} ${table}`);
+      return verb === undefined ? undefined : external.write(`${verb} ${table}`);
     };
     return new FencedSystem(proxy);
   }
 
-  static async petStore(port: number, outside: OutsideHooks): Promise<FencedSystem> {
+  static async petStore(port: number, external: ExternalHooks): Promise<FencedSystem> {
     const proxy = await GrpcProxy.start(port);
-    proxy.intercept = (method) => (changingCall.test(method) ? outside.write(method) : undefined);
+    proxy.intercept = (method) => (changingCall.test(method) ? external.write(method) : undefined);
     return new FencedSystem(proxy);
   }
 

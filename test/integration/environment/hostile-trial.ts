@@ -7,6 +7,7 @@ import { Echo } from '../../../src/kinds/echo/kind.ts';
 import { kinds } from '../../../src/operator.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
+import { ExternalPrograms } from './external-systems.ts';
 import {
   cachedKinds,
   type HostileObject,
@@ -18,7 +19,6 @@ import {
   store,
 } from './hostile-objects.ts';
 import { type Measured, MeasuredOperator, StuckError } from './measured-operator.ts';
-import { OutsidePrograms } from './outside-systems.ts';
 import { OwnServer } from './own-server.ts';
 import { sampleOf } from './perturbation-sample.ts';
 import { RawRequests } from './raw-requests.ts';
@@ -118,10 +118,10 @@ export class HostileTrial implements AsyncDisposable {
     await using resources = new AsyncDisposableStack();
     const { cluster, folder } = resources.use(await OwnServer.start());
     const raw = resources.use(await RawRequests.connect(cluster.kubeconfig));
-    const outside = resources.use(await OutsidePrograms.start(join(folder, 'outside')));
+    const external = resources.use(await ExternalPrograms.start(join(folder, 'external')));
     await applyDefinitions(cluster, withoutBounds);
     const hostile = await cluster.namespace();
-    const operator = new MeasuredOperator(cluster, await cluster.namespace(), outside.settings);
+    const operator = new MeasuredOperator(cluster, await cluster.namespace(), external.settings);
     resources.defer(async () => void (await operator.stop('SIGKILL')));
     await eventually('the kinds are served', async () => {
       for (const kind of kinds) await cluster.client.list(kind, { namespace: hostile });

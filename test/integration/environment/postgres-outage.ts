@@ -49,7 +49,7 @@ export async function expectOutageSurvived(
   expect(readyOf(waiting)).toMatchObject({ status: 'False', reason: 'DatabaseDown' });
   const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
   expect(operator.status).toBe(200);
-  expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
+  expect(await world.operator.metrics()).toMatch(/^echoperator_external_system_up\{system="postgres"\} 0$/m);
   await delay(Math.max(0, downAtMs + size.seconds * 1000 - performance.now()));
   if (how === 'freeze') world.database.thaw();
   else await world.database.restart();
@@ -62,6 +62,6 @@ export async function expectOutageSurvived(
   );
   // After a short outage a retry could be as early.
   if (size.seconds >= 60) expect(seconds).toBeLessThan(maxBackoffSeconds / 2);
-  expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
+  expect(await world.operator.metrics()).toMatch(/^echoperator_external_system_up\{system="postgres"\} 1$/m);
   expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
 }

@@ -21,7 +21,7 @@ const [
   election = '',
 ] = inLanguage('ts');
 const [byHand = ''] = inLanguage('ts', codeBlocks(pageOf('lower-layer')));
-const [simulation = '', exploration = '', testing = '', perturbation = '', outside = '', mutation = ''] = inLanguage(
+const [simulation = '', exploration = '', testing = '', perturbation = '', external = '', mutation = ''] = inLanguage(
   'ts',
   codeBlocks(pageOf('testing')),
 );
@@ -91,7 +91,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'exploration.ts': exploration,
   'testing.ts': testing,
   'perturb.ts': perturbation,
-  'perturb-outside.ts': outside,
+  'perturb-external.ts': external,
   'mutate.ts': mutation,
 };
 

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { Circuit, type CircuitOptions, OutsideDownError } from '../../../src/external/circuit.ts';
+import { Circuit, type CircuitOptions, ExternalSystemDownError } from '../../../src/external/circuit.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 
 class DownError extends Error {}
@@ -19,7 +19,7 @@ const makeCircuit = (options: Partial<CircuitOptions> = {}): Circuit =>
   new Circuit({
     system: 'the store',
     reasonOf: (error) => (error instanceof DownError ? 'StoreDown' : undefined),
-    isAnswer: (error) => error instanceof RefusalError,
+    isResponse: (error) => error instanceof RefusalError,
     log,
     probeAfterMs: 100,
     maxProbeAfterMs: 400,
@@ -65,7 +65,7 @@ describe('a circuit', () => {
   test('opens at an outage: the next calls fail at once with the same message', async () => {
     const circuit = makeCircuit();
     const first = await error(circuit.call(down));
-    expect(first).toBeInstanceOf(OutsideDownError);
+    expect(first).toBeInstanceOf(ExternalSystemDownError);
     expect(first).toMatchObject({
       reason: 'StoreDown',
       message: 'the store: connect ECONNREFUSED',
@@ -86,11 +86,11 @@ describe('a circuit', () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 99;
-    expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
+    expect(await error(circuit.call(up))).toBeInstanceOf(ExternalSystemDownError);
     elapsedMs = 100;
     const answer = Promise.withResolvers<string>();
     const probe = circuit.call(() => answer.promise);
-    expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
+    expect(await error(circuit.call(up))).toBeInstanceOf(ExternalSystemDownError);
     answer.resolve('back');
     expect(await probe).toBe('back');
     expect(circuit.isOpen).toBe(false);
@@ -166,7 +166,7 @@ describe('a circuit', () => {
     elapsedMs = 50;
     await circuit.call(up);
     late.reject(new DownError('timed out'));
-    expect(await stale).toBeInstanceOf(OutsideDownError);
+    expect(await stale).toBeInstanceOf(ExternalSystemDownError);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([]);
   });
@@ -206,7 +206,7 @@ describe('a circuit', () => {
     await error(inner.call(down));
     await error(outer.call(down));
     elapsedMs = 100;
-    // The inner one refuses by itself: nobody outside was asked.
+    // The inner one refuses by itself: no external system was asked.
     expect(await error(outer.call(() => inner.call(up)))).toMatchObject({
       message: expect.stringContaining('the shelf: '),
     });

@@ -19,7 +19,7 @@ test.each([
     facts(['Pod a.b #1.spec.x', 1]),
     'Pod a.b #1 exists, and does not in the undisturbed run',
   ],
-  ['what is outside', facts(['outside 1.x', 1]), facts(), 'outside 1.x is undefined, not 1'],
+  ['what is external', facts(['external 1.x', 1]), facts(), 'external 1.x is undefined, not 1'],
 ])('the difference of %s', (_, expected, actual, difference) => {
   expect(differenceOf(expected, actual)).toBe(difference);
 });

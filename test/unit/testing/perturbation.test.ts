@@ -88,7 +88,7 @@ test('an operator with another system is not restarted into the past', () => {
   const steps = [{ name: 'create', state, eventKinds: [], writes: [write('AddPets')] }];
   const isInPast = (tried: typeof plans) => tried.some(({ target }) => target.perturbation === 'past');
   expect(isInPast(plans)).toBe(true);
-  expect(isInPast(plansOf({ scenario: { ...scenario, outside: async () => [] }, changes: new Map(), steps }))).toBe(
+  expect(isInPast(plansOf({ scenario: { ...scenario, external: async () => [] }, changes: new Map(), steps }))).toBe(
     false,
   );
 });
@@ -124,7 +124,7 @@ async function outcomeOf(name: WritePerturbation): Promise<readonly string[]> {
   const write = { isForwarded: Promise.resolve(true), respond: () => log.push('responded') > 0 };
   const perturbation = new writePerturbations[name](run);
   expect(perturbation.isHit).toBe(false);
-  const { isForwarded, respond } = perturbation.onPlannedOutsideWrite!(write, operator);
+  const { isForwarded, respond } = perturbation.onPlannedExternalWrite!(write, operator);
   if (await isForwarded) {
     log.push('forwarded');
     log.push(respond() ? 'delivered' : 'not delivered');

@@ -193,7 +193,7 @@ export type RequestHook = <R>(request: ClientRequest, send: () => Promise<R>) =>
 /** Observes one request. */
 export interface RequestTrace {
   /** The request has ended. @param error undefined if the server accepted it. */
-  answered(error: unknown): void;
+  responded(error: unknown): void;
 }
 
 /** Observes what a reconcile sends with its client. */

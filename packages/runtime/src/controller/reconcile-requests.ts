@@ -97,14 +97,14 @@ export class ReconcileRequests {
     const traced = this.#options.trace?.requested(request, performance.now());
     try {
       const response = await send();
-      traced?.answered(undefined);
+      traced?.responded(undefined);
       tracked?.end();
       // The event was caused by another client, which made the same change just before.
       if (skipped.some((version) => version !== versionOf(response))) this.#options.enqueue();
       if (tracked !== undefined) this.#responded(tracked, request, response);
       return response;
     } catch (error) {
-      traced?.answered(error);
+      traced?.responded(error);
       tracked?.end();
       if (skipped.length > 0) this.#options.enqueue();
       const uid = uidOfGone(request, error, tracked?.uid);

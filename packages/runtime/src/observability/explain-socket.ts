@@ -34,7 +34,7 @@ export async function serveExplanations(
 ): Promise<ExplainServer> {
   const path = socketPath(folder);
   await makePrivateFolder(join(path, '..'));
-  if (await isServed(path)) throw new Error(`another process answers on ${path}`);
+  if (await isServed(path)) throw new Error(`another process responds on ${path}`);
   await rm(path, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -69,7 +69,7 @@ export async function serveExplanations(
  */
 export async function askForExplanation(folder: string, query: ExplainQuery | ActivityQuery): Promise<unknown> {
   const socket = connect(socketPath(folder));
-  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
+  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no response within ${timeoutMs / 1000} s`)));
   try {
     await once(socket, 'connect');
     socket.end(JSON.stringify(query));

@@ -35,7 +35,7 @@ export interface ExplainedStep {
    * `ok`, an HTTP status, `no response`, or `none before the reconcile ended`. Absent for `unchanged`, and while both
    * the request and the reconcile run.
    */
-  readonly answer?: string;
+  readonly response?: string;
   readonly ms?: number;
 }
 
@@ -93,7 +93,7 @@ export interface Activity {
 }
 
 /** An operator's response to a query. */
-export interface ExplainAnswer {
+export interface ExplainResponse {
   /** Absent if there is a `problem`. */
   readonly explanation?: Explanation | undefined;
   /** Present if the query asked for it. */
@@ -214,7 +214,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
     const { steps, lastFurtherStep, startedAtMs } = running;
     const requests = [...steps, ...(lastFurtherStep === undefined ? [] : [lastFurtherStep])]
       .filter(({ verb, ms }) => verb !== 'unchanged' && ms === undefined)
-      .map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`);
+      .map((step) => `${nameOf(step)} without a response for ${since(step.sentAtMs)}`);
     const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');
     return `a reconcile runs for ${since(startedAtMs)}: ${where}`;
   }
@@ -267,10 +267,10 @@ function explainStep(
     ...(subresource !== undefined && { subresource }),
     ...(paths !== '' && { paths: paths.split(', ') }),
     ...(ms !== undefined && {
-      answer: code === 0 ? 'no response' : code === 200 ? 'ok' : String(code),
+      response: code === 0 ? 'no response' : code === 200 ? 'ok' : String(code),
       ms: round(ms),
     }),
-    ...(ms === undefined && hasEnded && verb !== 'unchanged' && { answer: 'none before the reconcile ended' }),
+    ...(ms === undefined && hasEnded && verb !== 'unchanged' && { response: 'none before the reconcile ended' }),
   };
 }
 
@@ -313,7 +313,12 @@ function describeCause(cause: Cause | undefined, retries: number): string {
 }
 
 /** Describes a request: `patch Echo hello status`. */
-export const nameOf = ({ verb, kind, name, subresource }: Omit<ExplainedStep, 'answer' | 'ms'> | StepRecord): string =>
+export const nameOf = ({
+  verb,
+  kind,
+  name,
+  subresource,
+}: Omit<ExplainedStep, 'response' | 'ms'> | StepRecord): string =>
   [verb, kind, name, subresource].filter((part) => part !== undefined).join(' ');
 
 /** `12 ms`, `3.4 s`, `5 min`. */

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { duration, type ExplainAnswer, type ExplainedReconcile, type ExplainedStep, nameOf } from './explanation.ts';
+import { duration, type ExplainedReconcile, type ExplainedStep, type ExplainResponse, nameOf } from './explanation.ts';
 import { printable } from './printable.ts';
 
 /** Output options. */
@@ -27,11 +27,11 @@ interface Format {
  * console.log(formatExplanation({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
  */
 export function formatExplanation(
-  answer: Partial<ExplainAnswer>,
+  response: Partial<ExplainResponse>,
   { color = false }: FormatExplanationOptions = {},
 ): string {
   const style: Style = color ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
-  const { explanation, activity, problem, notes = [], leader } = printableAnswer(answer);
+  const { explanation, activity, problem, notes = [], leader } = printableResponse(response);
   return [
     ...notes,
     ...(problem === undefined ? [] : [problem]),
@@ -42,11 +42,11 @@ export function formatExplanation(
 }
 
 /** Escape texts before they are styled, because styles are control characters too. */
-const printableAnswer = (answer: Partial<ExplainAnswer>): Partial<ExplainAnswer> =>
-  JSON.parse(JSON.stringify(answer), (_, value) => (typeof value === 'string' ? printable(value) : value));
+const printableResponse = (response: Partial<ExplainResponse>): Partial<ExplainResponse> =>
+  JSON.parse(JSON.stringify(response), (_, value) => (typeof value === 'string' ? printable(value) : value));
 
 function explanationLines(
-  { kind, key, at, now, total, reconciles, ignored }: NonNullable<ExplainAnswer['explanation']>,
+  { kind, key, at, now, total, reconciles, ignored }: NonNullable<ExplainResponse['explanation']>,
   format: Format,
 ): readonly string[] {
   const { style, clock } = format;
@@ -66,7 +66,7 @@ function explanationLines(
 }
 
 function activityLines(
-  { namespace, withinSeconds, at, reconciles, unfinished, furtherUnfinished }: NonNullable<ExplainAnswer['activity']>,
+  { namespace, withinSeconds, at, reconciles, unfinished, furtherUnfinished }: NonNullable<ExplainResponse['activity']>,
   format: Format,
 ): readonly string[] {
   const { style, clock } = format;
@@ -82,7 +82,7 @@ function activityLines(
   ];
 }
 
-function leaderLine({ identity, isThisReplica, since, because }: NonNullable<ExplainAnswer['leader']>): string {
+function leaderLine({ identity, isThisReplica, since, because }: NonNullable<ExplainResponse['leader']>): string {
   const when = isThisReplica ? `this replica, since ${since}` : `observed at ${since}`;
   return `leader: ${identity}, ${when}${because === undefined ? '' : `: ${because}`}`;
 }
@@ -107,8 +107,8 @@ function paragraph(reconcile: ExplainedReconcile, subject: string, format: Forma
 function sentence(step: ExplainedStep): string {
   if (step.verb === 'unchanged') return `${step.kind} ${step.name} is as desired: nothing sent`;
   const paths = step.paths === undefined ? '' : ` (${step.paths.join(', ')})`;
-  if (step.answer === undefined) return `${nameOf(step)}${paths}: no answer yet`;
-  return `${nameOf(step)}${paths}: ${step.answer}${step.ms === undefined ? '' : `, ${duration(step.ms)}`}`;
+  if (step.response === undefined) return `${nameOf(step)}${paths}: no response yet`;
+  return `${nameOf(step)}${paths}: ${step.response}${step.ms === undefined ? '' : `, ${duration(step.ms)}`}`;
 }
 
 function ending(

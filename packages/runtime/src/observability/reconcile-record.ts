@@ -102,7 +102,7 @@ export class RecordedStep implements StepRecord, RequestTrace {
     this.sentAtMs = sentAtMs;
   }
 
-  answered(error: unknown): void {
+  responded(error: unknown): void {
     if (this.ms !== undefined) return;
     this.ms = performance.now() - this.sentAtMs;
     if (error === undefined) this.code = 200;

@@ -16,10 +16,10 @@ export { askForExplanation, type ExplainServer, serveExplanations } from '../obs
 export type {
   Activity,
   ActivityQuery,
-  ExplainAnswer,
   ExplainedReconcile,
   ExplainedStep,
   ExplainQuery,
+  ExplainResponse,
   Explanation,
 } from '../observability/explanation.ts';
 export { FlightRecorder } from '../observability/flight-recorder.ts';

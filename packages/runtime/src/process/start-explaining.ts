@@ -1,5 +1,5 @@
 import { serveExplanations } from '../observability/explain-socket.ts';
-import type { ActivityQuery, ExplainAnswer, ExplainQuery } from '../observability/explanation.ts';
+import type { ActivityQuery, ExplainQuery, ExplainResponse } from '../observability/explanation.ts';
 import { FlightRecorder } from '../observability/flight-recorder.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { Operator } from './connect-operator.ts';
@@ -26,10 +26,10 @@ export interface Explaining {
 export async function startExplaining({ folder, notes }: ExplainOptions, log: Logger): Promise<Explaining | undefined> {
   const recorder = new FlightRecorder();
   let operator: Pick<Operator, 'leadership' | 'elector'> | undefined;
-  const answer = (query: ExplainQuery | ActivityQuery): ExplainAnswer =>
+  const answer = (query: ExplainQuery | ActivityQuery): ExplainResponse =>
     operator === undefined
       ? { problem: 'the operator starts: ask again', notes: [] }
-      : answerOf(query, operator, recorder, notes);
+      : responseTo(query, operator, recorder, notes);
   try {
     const server = await serveExplanations(folder, answer, log);
     return {
@@ -45,14 +45,14 @@ export async function startExplaining({ folder, notes }: ExplainOptions, log: Lo
   }
 }
 
-function answerOf(
+function responseTo(
   query: ExplainQuery | ActivityQuery,
   operator: Pick<Operator, 'leadership' | 'elector'>,
   recorder: FlightRecorder,
   notesOf: ExplainOptions['notes'] = () => [],
-): ExplainAnswer {
+): ExplainResponse {
   const leadership = operator.leadership();
-  const answer: Omit<ExplainAnswer, 'notes'> =
+  const answer: Omit<ExplainResponse, 'notes'> =
     'kind' in query ? explainObject(query, recorder) : { activity: recorder.explainActivity(query) };
   const standby = operator.elector?.isLeading === false ? ['this replica does not lead: ask the leader'] : [];
   return {
@@ -69,7 +69,10 @@ function answerOf(
   };
 }
 
-function explainObject(query: ExplainQuery, recorder: FlightRecorder): Pick<ExplainAnswer, 'explanation' | 'problem'> {
+function explainObject(
+  query: ExplainQuery,
+  recorder: FlightRecorder,
+): Pick<ExplainResponse, 'explanation' | 'problem'> {
   const explanation = recorder.explain(query);
   if (explanation !== undefined) return { explanation };
   return { problem: `this operator reconciles no kind ${query.kind}: name it as kubectl does, as deployments.apps` };

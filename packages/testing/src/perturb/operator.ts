@@ -51,7 +51,7 @@ export class RunningOperator {
   /** Nothing reaches the API server for now. */
   isCutOff = false;
   hasCrashed = false;
-  /** See {@link OutsideHooks.gate}. */
+  /** See {@link ExternalHooks.gate}. */
   readonly gate: Gate;
   /** Without leader election. */
   readonly #crashGate: OperatorGate | undefined;

@@ -5,7 +5,7 @@ import { FaultProxy, type ObservedResponse } from '../fault-proxy.ts';
 import { isWatch, type ProxiedRequest } from '../proxied-request.ts';
 import { allEnded, messageOf } from './errors.ts';
 import { leaseTimings, RunningOperator } from './operator.ts';
-import type { OutsideWrite, PerturbOptions, Scenario } from './scenario.ts';
+import type { ExternalWrite, PerturbOptions, Scenario } from './scenario.ts';
 
 /** What a run does with what its operators do. It is not told about requests for a Lease. */
 export interface OperatorObserver {
@@ -21,7 +21,7 @@ export interface OperatorObserver {
   /** The API server has ended or refused a watch. */
   watchEnds(): void;
   /** A proxy in front of another system has received a write. */
-  writesOutside(description: string, operator: RunningOperator): OutsideWrite;
+  externalWrite(description: string, operator: RunningOperator): ExternalWrite;
 }
 
 export interface OperatorsOptions extends Pick<PerturbOptions, 'connection' | 'operatorConnection' | 'log'> {
@@ -117,7 +117,7 @@ export class Operators {
     await operator.start(
       scenario.addControllers(connected, namespace, {
         gate: operator.gate,
-        write: (description) => this.#observer.writesOutside(description, operator),
+        write: (description) => this.#observer.externalWrite(description, operator),
       }),
     );
     this.#observer.note(`operator ${number} starts`);

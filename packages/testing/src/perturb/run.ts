@@ -17,7 +17,7 @@ import type { Check, Perturbation, PerturbedRun } from './perturbations/perturba
 import { discarded } from './perturbations/write-fault.ts';
 import { type LearnedWrite, type Plan, withoutGenerations } from './plans.ts';
 import { Recording } from './recording.ts';
-import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './scenario.ts';
+import type { ExternalWrite, PerturbOptions, Scenario, ScenarioWorld } from './scenario.ts';
 import { canonicalNameIn, stateOf } from './state.ts';
 import { Timeline } from './timeline.ts';
 import { Violations } from './violations.ts';
@@ -77,7 +77,7 @@ export class Run implements PerturbedRun {
         receives: (request, response, operator) => this.#onResponse(request, response, operator),
         receivesEvent: (line, operator) => this.#onEvent(line, operator),
         watchEnds: () => this.#activity.watchEnds(),
-        writesOutside: (description, operator) => this.#onOutsideWrite(description, operator),
+        externalWrite: (description, operator) => this.#onExternalWrite(description, operator),
       },
     );
   }
@@ -265,21 +265,21 @@ export class Run implements PerturbedRun {
     if (this.#isPlanned(description, operator)) this.#perturbation?.onPlannedWrite?.(request, operator);
   }
 
-  #onOutsideWrite(description: string, operator: RunningOperator): OutsideWrite {
+  #onExternalWrite(description: string, operator: RunningOperator): ExternalWrite {
     this.#activity.sends(description);
     this.#checkGate(description, operator, performance.now() - maxTransitMs);
     if (operator.hasCrashed) return discarded;
-    const write: OutsideWrite = {
+    const write: ExternalWrite = {
       isForwarded: Promise.resolve(true),
       respond: () => {
         this.noteActivity();
         this.note(`  responded: ${description}`);
-        this.#violations.checkOutside(this.#world.namespace, description);
+        this.#violations.checkExternal(this.#world.namespace, description);
         return true;
       },
     };
     if (!this.#isPlanned(description, operator)) return write;
-    return this.#perturbation?.onPlannedOutsideWrite?.(write, operator) ?? write;
+    return this.#perturbation?.onPlannedExternalWrite?.(write, operator) ?? write;
   }
 
   #checkGate(description: string, operator: RunningOperator, sentAtMs: number): void {

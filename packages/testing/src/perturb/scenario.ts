@@ -11,7 +11,7 @@ export interface ScenarioWorld {
 }
 
 /** What controllers that use another system than the API server need, and the proxy in front of that system. */
-export interface OutsideHooks {
+export interface ExternalHooks {
   /** Closes when the operator crashes, stops, or loses its Lease. Each request to the system must pass it. */
   readonly gate: Gate;
   /**
@@ -20,11 +20,11 @@ export interface OutsideHooks {
    *
    * @param description equal in each run: `AddPets`
    */
-  write(description: string): OutsideWrite;
+  write(description: string): ExternalWrite;
 }
 
 /** What the proxy must do with a write. */
-export interface OutsideWrite {
+export interface ExternalWrite {
   /**
    * The proxy must wait for it, even if the operator disconnects. True: forward the write. False: discard it and
    * disconnect.
@@ -52,16 +52,16 @@ export interface Scenario {
   /**
    * Adds the controllers, as in production, but limited to the namespace.
    *
-   * @param outside needed for other systems than the API server.
+   * @param external needed for other systems than the API server.
    * @returns a function that closes connections to other systems. Default: none.
    */
   addControllers(
     operator: Operator,
     namespace: string,
-    outside: OutsideHooks,
+    external: ExternalHooks,
   ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
   /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
-  outside?(namespace: string): Promise<readonly unknown[]>;
+  external?(namespace: string): Promise<readonly unknown[]>;
   /**
    * Returns a check of the objects of `kinds` that must hold at any time. Each run is checked with one of its own,
    * after each change in the order in which they happened, so it may remember what it has been called with. It returns
@@ -69,8 +69,8 @@ export interface Scenario {
    * correction, nothing can hold.
    */
   always?(): (objects: readonly ListedObject[]) => string | undefined;
-  /** Checks what is outside after each of the operator's writes there. Returns what is wrong. */
-  alwaysOutside?(outside: readonly unknown[]): string | undefined;
+  /** Checks what is external after each of the operator's writes there. Returns what is wrong. */
+  alwaysExternal?(external: readonly unknown[]): string | undefined;
   /**
    * Whether the value at a path, such as `Deployment web #1.status.collisionCount`, depends on what other controllers
    * do first. Default: none.

@@ -18,8 +18,8 @@ export async function stateOf(
   checkObserved(objects, observed);
   const canonicalName = (name: string): string => canonicalNameIn(scenario, name);
   const facts = new Map(factsOf(objects, { namespace, canonicalName, omitted: ['managedFields', 'resourceVersion'] }));
-  const outside = (await scenario.outside?.(namespace)) ?? [];
-  for (const [index, each] of outside.entries()) addLeaves(facts, `outside ${index + 1}`, each);
+  const external = (await scenario.external?.(namespace)) ?? [];
+  for (const [index, each] of external.entries()) addLeaves(facts, `external ${index + 1}`, each);
   const { mayDiffer = () => false } = scenario;
   return new Map([...facts].filter(([path]) => !mayDiffer(path)));
 }

@@ -8,7 +8,7 @@ export class Violations {
   readonly #scenario: Scenario;
   readonly #timeline: Timeline;
   readonly #transitionTimes = new TransitionTimes();
-  readonly #outsideChecks: Promise<void>[] = [];
+  readonly #externalChecks: Promise<void>[] = [];
   #first: Error | undefined;
 
   constructor(scenario: Scenario, timeline: Timeline) {
@@ -34,20 +34,20 @@ export class Violations {
   }
 
   /** Begins a check of what is outside of the cluster, after a write there. */
-  checkOutside(namespace: string, write: string): void {
-    this.#outsideChecks.push(this.#checkOutside(namespace, write));
+  checkExternal(namespace: string, write: string): void {
+    this.#externalChecks.push(this.#checkExternal(namespace, write));
   }
 
   /** Resolves when the checks that have begun have ended. */
   async checked(): Promise<void> {
-    await Promise.all(this.#outsideChecks);
+    await Promise.all(this.#externalChecks);
   }
 
-  async #checkOutside(namespace: string, write: string): Promise<void> {
-    const { outside, alwaysOutside } = this.#scenario;
-    if (alwaysOutside === undefined || outside === undefined) return;
+  async #checkExternal(namespace: string, write: string): Promise<void> {
+    const { external, alwaysExternal } = this.#scenario;
+    if (alwaysExternal === undefined || external === undefined) return;
     try {
-      const wrong = alwaysOutside(await outside(namespace));
+      const wrong = alwaysExternal(await external(namespace));
       if (wrong !== undefined) this.add(new Error(`${wrong}, since ${write}`));
     } catch (cause) {
       this.add(new Error(`the check after ${write} failed`, { cause }));

@@ -317,7 +317,7 @@ class Exploration {
     return inVirtualTime(this.#options.seed ?? 1, async (time) => {
       const { scenario, customKinds = [], otherControllers, replicas = 1 } = this.#options;
       const kinds = [...new Set([...scenario.kinds.filter(isCustomKind), ...customKinds])];
-      const add = (operator: Operator) => scenario.addControllers(operator, namespace, noOutside);
+      const add = (operator: Operator) => scenario.addControllers(operator, namespace, noExternal);
       const others = (each: Simulation) => [...(otherControllers?.(each) ?? []), ...this.#restarts(simulation)];
       const simulation = new DirectedSimulation({ ...this.#options, kinds, otherControllers: others }, add, time, {
         choose: (alternatives) => {
@@ -501,7 +501,7 @@ class Exploration {
 
 /** @throws TypeError for a scenario that needs a feature that a simulation does not have. */
 function requireSimulated(scenario: Scenario): void {
-  for (const option of ['outside', 'alwaysOutside', 'changesDefinitions'] as const) {
+  for (const option of ['external', 'alwaysExternal', 'changesDefinitions'] as const) {
     if (scenario[option] === undefined || scenario[option] === false) continue;
     const why = option === 'changesDefinitions' ? 'never changes its definitions' : 'is the only system';
     throw new TypeError(
@@ -510,7 +510,7 @@ function requireSimulated(scenario: Scenario): void {
   }
 }
 
-const noOutside = {
+const noExternal = {
   gate: { signal: new AbortController().signal, pass: () => {} },
   write: (description: string): never => {
     throw new Error(`a simulation has no other system: ${description}`);

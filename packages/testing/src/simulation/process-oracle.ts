@@ -231,7 +231,7 @@ export class ProcessOracle implements OperatorObserver {
         inFlight.set(key, (inFlight.get(key) ?? 0) + 1);
         const heldUid = request.key && this.#informerOf(request.kind)?.store.get(request.key)?.metadata.uid;
         return {
-          answered: (error) => {
+          responded: (error) => {
             inFlight.set(key, (inFlight.get(key) ?? 0) - 1);
             if (error === undefined) this.#answered(request, heldUid);
           },

@@ -123,7 +123,7 @@ class World {
     const circuit = new Circuit({
       system: 'the pet store',
       reasonOf: outageOf,
-      isAnswer: (error) => failureOf(error) !== undefined,
+      isResponse: (error) => failureOf(error) !== undefined,
       log: silent,
       // A probe is always due.
       clock: { elapsedMs: () => (elapsedMs += 1_000_000), now: () => new Date(this.#nowMs) },

@@ -76,7 +76,7 @@ beforeEach(() => {
   circuit = new Circuit({
     system: 'the pet store',
     reasonOf: outageOf,
-    isAnswer: (error) => failureOf(error) !== undefined,
+    isResponse: (error) => failureOf(error) !== undefined,
     clock: { elapsedMs: () => elapsedMs, now: () => now },
   });
   const pets = { get: () => pet, list: () => [pet] } as unknown as ReadonlyStore<Pet>;

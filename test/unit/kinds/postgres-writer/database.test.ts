@@ -51,7 +51,7 @@ test('a connection that the server ends as soon as it is open fails the statemen
     log: new RecordingLog(),
   });
   try {
-    await expect(database.query(ping)).rejects.toMatchObject({ name: 'OutsideDownError' });
+    await expect(database.query(ping)).rejects.toMatchObject({ name: 'ExternalSystemDownError' });
   } finally {
     await database.close();
     server.close();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import { ExternalSystemDownError } from '../../../../src/external/circuit.ts';
 import { RowBusyError, RowRefusedError, TableNotAllowedError } from '../../../../src/kinds/postgres-writer/errors.ts';
 import type { PostgresWriter } from '../../../../src/kinds/postgres-writer/kind.ts';
 import { failureOutcome, hasWaitingWriter } from '../../../../src/kinds/postgres-writer/reasons.ts';
@@ -22,7 +22,7 @@ describe('the outcome of an error', () => {
     const now = new Date();
     const cause = new Error('reset');
     const details = { reason: 'DatabaseDown', since: now, failedAt: now, cause, retryAfterMs: 1234 };
-    expect(failureOutcome(new OutsideDownError('the database db', details))).toEqual({
+    expect(failureOutcome(new ExternalSystemDownError('the database db', details))).toEqual({
       reason: 'DatabaseDown',
       message: 'the database db: reset',
       requeueAfterMs: 1234,

@@ -3,7 +3,7 @@ import type { EventNotice } from '@echoperator/runtime/controller';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { type BareReconciler, reconcilerOf } from '../../../../packages/runtime/src/controller/define-controller.ts';
 import { readConfig } from '../../../../src/config.ts';
-import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import { ExternalSystemDownError } from '../../../../src/external/circuit.ts';
 import { postgresWriterController } from '../../../../src/kinds/postgres-writer/controller.ts';
 import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/kinds/postgres-writer/kind.ts';
 import { type Table, tableText } from '../../../../src/kinds/postgres-writer/statements.ts';
@@ -45,7 +45,7 @@ function use(table: Table): Set<string> {
   const text = tableText(table);
   const now = new Date();
   const details = { since: now, failedAt: now, cause: new Error('locked'), retryAfterMs: 1000 };
-  if (down.has(text)) throw new OutsideDownError(`the table ${text}`, { reason: 'TableBusy', ...details });
+  if (down.has(text)) throw new ExternalSystemDownError(`the table ${text}`, { reason: 'TableBusy', ...details });
   const ids = rows.get(text) ?? new Set();
   rows.set(text, ids);
   return ids;

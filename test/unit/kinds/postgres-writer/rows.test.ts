@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import { ExternalSystemDownError } from '../../../../src/external/circuit.ts';
 import type { Row, Statement } from '../../../../src/kinds/postgres-writer/statements.ts';
 import { Rows } from '../../../../src/kinds/postgres-writer/tables.ts';
 
@@ -181,7 +181,10 @@ describe('the rows of a table', () => {
     table.fault = refusal('55P03');
     const settled = await upsertAll(100);
     for (const one of settled) {
-      expect(one.status === 'rejected' && one.reason).toMatchObject({ name: 'OutsideDownError', reason: 'TableBusy' });
+      expect(one.status === 'rejected' && one.reason).toMatchObject({
+        name: 'ExternalSystemDownError',
+        reason: 'TableBusy',
+      });
     }
     expect(table.statements).toBe(4);
   });
@@ -211,7 +214,7 @@ describe('the rows of a table', () => {
     table.fault = refusal('42P01');
     await upsertAll(500);
     expect(table.statements).toBe(4);
-    await expect(rows.upsert(row(1), neverAborted)).rejects.toBeInstanceOf(OutsideDownError);
+    await expect(rows.upsert(row(1), neverAborted)).rejects.toBeInstanceOf(ExternalSystemDownError);
     expect(table.statements).toBe(4);
   });
 

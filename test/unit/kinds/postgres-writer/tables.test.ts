@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { OutsideDownError } from '../../../../src/external/circuit.ts';
+import { ExternalSystemDownError } from '../../../../src/external/circuit.ts';
 import type { FoundTable, Table } from '../../../../src/kinds/postgres-writer/statements.ts';
 import { Tables } from '../../../../src/kinds/postgres-writer/tables.ts';
 
@@ -22,7 +22,7 @@ test('thousands of names that lead nowhere are looked up ever more seldom', asyn
   const tables = new Tables({ database, maxStatements: 2 });
   const ask = (name: string): void => {
     tables.find({ schema: 'public', name }).catch((error: unknown) => {
-      if (!(error instanceof OutsideDownError)) throw error;
+      if (!(error instanceof ExternalSystemDownError)) throw error;
       setTimeout(() => ask(name), error.retryAfterMs);
     });
   };
@@ -88,6 +88,6 @@ test.each<Partial<FoundTable>>([{}, { columns: ['id'] }, { lacks: ['INSERT'] }, 
 test('a table that is not allowed is looked up again as soon as one that is unfit', async () => {
   const refusal = (tables: Tables) => tables.find(students).catch((error: unknown) => error);
   const unlisted = await refusal(tablesWith({}, isPlanned));
-  if (!(unlisted instanceof OutsideDownError)) throw unlisted;
+  if (!(unlisted instanceof ExternalSystemDownError)) throw unlisted;
   expect(unlisted.retryAfterMs).toBeLessThanOrEqual(2000);
 });

@@ -43,7 +43,7 @@ class World {
   readonly #seemsSelected: (object: Widget) => boolean;
   readonly #isSelectorKnown: boolean;
   /** The uids of all objects that were ever outside of the selection. */
-  readonly #outside = new Set<string>();
+  readonly #external = new Set<string>();
   #server = new Map<string, Widget>();
   #log: WatchEvent<Widget>[] = [];
   #position = 0;
@@ -93,7 +93,7 @@ class World {
       spec: { size: ++this.#contents },
     };
     const wasIn = before !== undefined && isSelected(before);
-    if (!isIn) this.#outside.add(uid);
+    if (!isIn) this.#external.add(uid);
     if (wasIn && !isIn) this.#left.set(uid, versionOf(object));
     if (change === 'delete') {
       this.#server.delete(name);
@@ -153,7 +153,7 @@ class World {
       this.#deleted.add(gone.uid);
       // An object that leaves the selection and comes back before it is deleted is deleted and added to the watch. The
       // watch delivers nothing of one that is outside of a selector that cannot be parsed.
-      const isDelivered = this.#isSelectorKnown || !this.#outside.has(gone.uid);
+      const isDelivered = this.#isSelectorKnown || !this.#external.has(gone.uid);
       if (!isIgnored && isDelivered && !isNewer(this.#left.get(gone.uid) ?? '0', last)) this.#gone.add(gone.uid);
       this.#take(this.overlay.hide({ namespace: 'default', name: gone.name }, gone.uid, sent, this.#nowMs));
       return;

@@ -155,7 +155,7 @@ describe('predicates', () => {
   });
 });
 
-describe('a text from outside', () => {
+describe('a text from external', () => {
   const size = 250_000;
 
   test.each([

@@ -145,7 +145,7 @@ test('requests and skipped applies are recorded', async () => {
   const managedFields = [{ manager: 'tester', operation: 'Apply' }];
   apply.json(201, { ...part, metadata: { ...part.metadata, managedFields } });
   await ended(1);
-  expect(reconciles()[0]?.steps).toMatchObject([{ verb: 'apply', kind: 'Part', name: 'a', answer: 'ok' }]);
+  expect(reconciles()[0]?.steps).toMatchObject([{ verb: 'apply', kind: 'Part', name: 'a', response: 'ok' }]);
   // The cache shows the response already.
   streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
   await ended(2);
@@ -204,7 +204,7 @@ test('a refusal is recorded with its code, its quota and the retry', async () =>
   (await managed.server.next({ method: 'POST' })).refuse(403, 'Forbidden', { message });
   await ended(1);
   expect(reconciles()).toMatchObject([
-    { steps: [{ answer: '403' }], outcome: 'error', error: '403 Forbidden; quota few is exceeded for count/parts' },
+    { steps: [{ response: '403' }], outcome: 'error', error: '403 Forbidden; quota few is exceeded for count/parts' },
   ]);
   expect(explained()?.now).toMatch(/^waits for retry 1, in [56]\d\.\d s$/);
 });
@@ -252,7 +252,7 @@ test('a reconcile that waits for an answer is shown with the request', async () 
     method: 'GET',
     path: `${partsPath.replace('/parts', '')}/namespaces/default/parts/a`,
   });
-  expect(explained()?.now).toMatch(/^a reconcile runs for .*: get Part a without an answer for/);
+  expect(explained()?.now).toMatch(/^a reconcile runs for .*: get Part a without a response for/);
   expect(unfinished()).toEqual(['default/a']);
   request.json(200, stored('a', '5'));
   await ended(1);

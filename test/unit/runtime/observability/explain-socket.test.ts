@@ -57,7 +57,7 @@ test('a socket that a killed process left behind is replaced', async () => {
 
 test('a second process does not take the socket', async () => {
   await serve();
-  await expect(serve()).rejects.toThrow('another process answers');
+  await expect(serve()).rejects.toThrow('another process responds');
   expect(await askForExplanation(folder, query)).toEqual({ asked: query });
 });
 

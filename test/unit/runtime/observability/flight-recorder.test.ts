@@ -52,7 +52,7 @@ function recording(
   const create = (trace: ReturnType<typeof start>, name: string, error?: unknown) =>
     trace
       .requested({ verb: 'create', kind: Part, key: { namespace: 'default', name } }, performance.now())
-      .answered(error);
+      .responded(error);
   const explained = (name: string) => recorder.explain({ kind: 'Widget', namespace: 'default', name });
   const told = (name: string) => {
     const explanation = explained(name);
@@ -126,7 +126,7 @@ describe('the recorder keeps', () => {
         key: { namespace: 'default', name: `a${i}` },
         subresource,
       } as ClientRequest;
-      trace.requested(request, performance.now()).answered(undefined);
+      trace.requested(request, performance.now()).responded(undefined);
       end(trace);
     };
     reconcile('a');
@@ -145,7 +145,7 @@ describe('the recorder keeps', () => {
     const read = (name: string, error?: unknown) => {
       const trace = start('a');
       const request = { verb: 'get', kind: Part, key: { namespace: 'default', name } } as const;
-      trace.requested(request, performance.now()).answered(error);
+      trace.requested(request, performance.now()).responded(error);
       end(trace, error);
     };
     read('failed', refusal('no'));
@@ -170,7 +170,7 @@ describe('the recorder keeps', () => {
       for (let i = 0; i < 19; i += 1) later.unchanged(Part, { name: `part-${i}` });
       later
         .requested({ verb: 'patch', kind: Widget, key: { name }, subresource: 'status' }, performance.now())
-        .answered(undefined);
+        .responded(undefined);
       for (let i = 0; i < 5; i += 1) later.unchanged(Part, { name: `more-${i}` });
       end(later);
     };
@@ -186,9 +186,9 @@ describe('the recorder keeps', () => {
     }
     reconcile('busy', refusal('no'));
     expect(explained('busy')?.reconciles).toMatchObject([
-      { repeated: { times: 39 }, steps: [{ answer: 'ok' }] },
+      { repeated: { times: 39 }, steps: [{ response: 'ok' }] },
       { repeated: { times: 39 }, steps: [] },
-      { steps: [{ answer: '403' }] },
+      { steps: [{ response: '403' }] },
     ]);
     expect(told('busy')).toMatch(/also 39 times since \d\d:/);
   });
@@ -241,7 +241,7 @@ describe('the recorder keeps', () => {
     hangs.requested({ verb: 'get', kind: Part, key: { name: 'p' } }, performance.now());
     for (let i = 0; i < 100; i += 1) reconcile(`other-${i}`);
     expect(recorder.bytes).toBeLessThanOrEqual(20_000);
-    expect(explained('hangs')?.now).toContain('get Part p without an answer for');
+    expect(explained('hangs')?.now).toContain('get Part p without a response for');
     create(hangs, 'q');
     end(hangs);
     expect(explained('hangs')?.reconciles).toMatchObject([
@@ -407,13 +407,13 @@ describe('an explanation', () => {
     const trace = observer.started('default/a', startedAtMs, queued, 0);
     create(trace, 'one');
     trace.differs(['.spec.size', '.spec.names[x].y', '.metadata.labels[a.b/c]', '.a', '.b'].map((path) => ({ path })));
-    trace.requested({ verb: 'apply', kind: Part, key: { name: 'three' } }, startedAtMs).answered(undefined);
+    trace.requested({ verb: 'apply', kind: Part, key: { name: 'three' } }, startedAtMs).responded(undefined);
     trace.unchanged(Part, { name: 'two' });
     trace.reported('PartRefused');
     const patch = { metadata: { resourceVersion: '1' }, status: { phase: secret, conditions: [{ message: secret }] } };
     trace
       .requested({ verb: 'patch', kind: Widget, key: { name: 'a' }, subresource: 'status', body: patch }, startedAtMs)
-      .answered(new NoResponseError('PATCH /a', new Error(secret), true));
+      .responded(new NoResponseError('PATCH /a', new Error(secret), true));
     const quota = 'parts "one" is forbidden: exceeded quota: few, requested: count/parts=1, used: 3, limited: 3';
     const times = { endedAtMs: startedAtMs + 30, nextAtMs: startedAtMs + 1000 };
     trace.ended('error', undefined, refusal(quota), times);
@@ -422,7 +422,7 @@ describe('an explanation', () => {
         why: 'Part modified (spec.size) by kubectl-edit; resync; and 1 more',
         queuedMs: 12,
         steps: [
-          { verb: 'create', kind: 'Part', name: 'one', answer: 'ok' },
+          { verb: 'create', kind: 'Part', name: 'one', response: 'ok' },
           { verb: 'apply', name: 'three', paths: ['spec.size', 'spec.names[].y', 'metadata.labels[a.b/c]', 'a', '…'] },
           { verb: 'unchanged', kind: 'Part', name: 'two' },
           {
@@ -431,7 +431,7 @@ describe('an explanation', () => {
             name: 'a',
             subresource: 'status',
             paths: ['status.phase', 'status.conditions'],
-            answer: 'no response',
+            response: 'no response',
           },
         ],
         outcome: 'error',
@@ -472,13 +472,13 @@ describe('an explanation', () => {
     const patch = { spec: { size: 1, 'a%/': 2 } };
     trace
       .requested({ verb: 'patch', kind: Part, key: { name: 'ä…日' }, body: patch }, startedAtMs - 5)
-      .answered(undefined);
+      .responded(undefined);
     trace
       .requested({ verb: 'list', kind: Part }, startedAtMs)
-      .answered(new NoResponseError('GET /', new Error(), true));
+      .responded(new NoResponseError('GET /', new Error(), true));
     trace
       .requested({ verb: 'get', kind: Part, key: { name: 'b' }, subresource: 'scale' }, startedAtMs)
-      .answered(undefined);
+      .responded(undefined);
     trace.unchanged(Part, { name: 'c' });
     for (let i = 0; i < 20; i += 1) create(trace, `part-${i}`, refusal('no'));
     const [running] = explained('a')?.reconciles ?? [];
@@ -503,8 +503,8 @@ describe('an explanation', () => {
     const trace = start('a');
     const request = trace.requested({ verb: 'create', kind: Part, key: { name: 'p' } }, performance.now());
     end(trace);
-    request.answered(undefined);
-    expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ answer: 'none before the reconcile ended' }] }]);
+    request.responded(undefined);
+    expect(explained('a')?.reconciles).toMatchObject([{ steps: [{ response: 'none before the reconcile ended' }] }]);
     expect(told('a')).toContain('create Part p: none before the reconcile ended\n');
   });
 
@@ -538,7 +538,7 @@ describe('an explanation', () => {
     const { start, explained, told } = recording({}, { isProcessing: true });
     const trace = start('a');
     trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now() - 12_000);
-    expect(explained('a')?.now).toMatch(/^a reconcile runs for \d+ ms: delete Part p without an answer for 12\.0 s$/);
+    expect(explained('a')?.now).toMatch(/^a reconcile runs for \d+ ms: delete Part p without a response for 12\.0 s$/);
     expect(told('a')).toContain('still runs');
   });
 
@@ -548,7 +548,7 @@ describe('an explanation', () => {
     for (let i = 0; i < 30; i += 1) create(trace, `part-${i}`);
     expect(explained('a')?.now).toContain('no request to the API server is in flight');
     trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now());
-    expect(explained('a')?.now).toContain('delete Part p without an answer for');
+    expect(explained('a')?.now).toContain('delete Part p without a response for');
   });
 
   test.each<[Partial<State>, string]>([
@@ -597,7 +597,7 @@ test('the activity of a namespace is in order, without reconciles that sent noth
   end(start('quiet'));
   reconcile('a', refusal('no'));
   const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 300 });
-  expect(activity.reconciles.map(({ kind, key, steps }) => [kind, key, steps[0]?.answer])).toEqual([
+  expect(activity.reconciles.map(({ kind, key, steps }) => [kind, key, steps[0]?.response])).toEqual([
     ['Widget', 'default/b', 'ok'],
     ['Widget', 'default/a', '403'],
   ]);
@@ -677,7 +677,7 @@ describe('the records contain no values', () => {
         ...inMap.map(({ path }) => ({ path: `.spec.map${path}` })),
         ...inMap.map(({ path }) => ({ path: `.metadata.labels${path}` })),
       ]);
-      trace.requested({ verb: 'apply', kind: Widget, key: { name: 'a' } }, nowMs).answered(undefined);
+      trace.requested({ verb: 'apply', kind: Widget, key: { name: 'a' } }, nowMs).responded(undefined);
     }
     for (const request of [
       { verb: 'apply' },
@@ -686,7 +686,7 @@ describe('the records contain no values', () => {
     ] as const) {
       const key = { name: 'a' };
       const error = refusal(secret, [{ reason: secret, message: secret, field: `spec.${secret} ${secret}` }]);
-      trace.requested({ kind: Widget, key, ...request }, nowMs).answered(error);
+      trace.requested({ kind: Widget, key, ...request }, nowMs).responded(error);
     }
     const times = { endedAtMs: nowMs, nextAtMs: undefined };
     trace.ended('error', undefined, Object.assign(new Error(secret), { detail: secret, query: secret }), times);

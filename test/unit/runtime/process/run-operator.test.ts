@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { defineController, done, type Operator, type Result, runOperator } from '@echoperator/runtime';
 import { cache } from '@echoperator/runtime/controller';
 import { LeadershipLostError } from '@echoperator/runtime/leader-election';
-import { askForExplanation, type ExplainAnswer, type OperatorProcess } from '@echoperator/runtime/process';
+import { askForExplanation, type ExplainResponse, type OperatorProcess } from '@echoperator/runtime/process';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -159,7 +159,7 @@ describe('with an API server', () => {
     (await server.next({ path: widgetsPath })).list('10', [stored('a', '1')]);
     expect(asked).toEqual([{ problem: expect.stringContaining('reconciles no kind gadget'), notes: [] }]);
     await eventually('it is recorded', async () => {
-      const answer = (await askForExplanation(home, query)) as ExplainAnswer;
+      const answer = (await askForExplanation(home, query)) as ExplainResponse;
       return answer.explanation?.total === 1 && answer.notes.includes('Widget is new');
     });
     process.emit('SIGTERM');

@@ -159,7 +159,7 @@ describe('a scenario', () => {
     expect([...disturbed]).toEqual(perturbedSteps);
   });
 
-  test.each([{ outside: async () => [] }, { alwaysOutside: () => undefined }, { changesDefinitions: true }] as const)(
+  test.each([{ external: async () => [] }, { alwaysExternal: () => undefined }, { changesDefinitions: true }] as const)(
     'is refused if it needs what a simulation does not have: %j',
     async (needs) => {
       const [option = ''] = Object.keys(needs);

@@ -1,6 +1,6 @@
 import type { ProxiedRequest } from '../../proxied-request.ts';
 import type { RunningOperator } from '../operator.ts';
-import type { OutsideWrite } from '../scenario.ts';
+import type { ExternalWrite } from '../scenario.ts';
 import type { Perturbation, PerturbedRun } from './perturbation.ts';
 
 /** The operator leads, and leaves at the write. A warm standby takes over. */
@@ -21,7 +21,7 @@ export abstract class Handover implements Perturbation {
     this.#begin(leader);
   }
 
-  onPlannedOutsideWrite(write: OutsideWrite, leader: RunningOperator): OutsideWrite {
+  onPlannedExternalWrite(write: ExternalWrite, leader: RunningOperator): ExternalWrite {
     this.#begin(leader);
     return write;
   }

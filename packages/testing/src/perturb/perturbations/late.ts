@@ -1,6 +1,6 @@
 import type { ProxiedRequest } from '../../proxied-request.ts';
 import type { RunningOperator } from '../operator.ts';
-import type { OutsideWrite } from '../scenario.ts';
+import type { ExternalWrite } from '../scenario.ts';
 import type { Check } from './perturbation.ts';
 import { WriteFault } from './write-fault.ts';
 
@@ -19,7 +19,7 @@ export class Late extends WriteFault {
     });
   }
 
-  onPlannedOutsideWrite({ respond }: OutsideWrite, operator: RunningOperator): OutsideWrite {
+  onPlannedExternalWrite({ respond }: ExternalWrite, operator: RunningOperator): ExternalWrite {
     this.crash(operator);
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.run.hold(() => resolve(true));

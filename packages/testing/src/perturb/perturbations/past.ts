@@ -13,7 +13,7 @@ import { Replied } from './replied.ts';
 export class Past extends Replied {
   /** Not in scenarios with another system, whose writes have no precondition that fails in the past. */
   static appliesTo(_write: string, { scenario }: WhereWritten): boolean {
-    return scenario.outside === undefined && scenario.changesDefinitions !== true;
+    return scenario.external === undefined && scenario.changesDefinitions !== true;
   }
 
   /** The operator has to correct what it did in the past. */

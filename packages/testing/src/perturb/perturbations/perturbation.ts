@@ -2,7 +2,7 @@ import type { Kind } from '@echoperator/runtime';
 import type { FaultProxy, ObservedResponse } from '../../fault-proxy.ts';
 import type { ProxiedRequest } from '../../proxied-request.ts';
 import type { RunningOperator } from '../operator.ts';
-import type { OutsideWrite, Scenario, ScenarioWorld } from '../scenario.ts';
+import type { ExternalWrite, Scenario, ScenarioWorld } from '../scenario.ts';
 
 /**
  * A perturbation of one run. The run calls these methods; those that a perturbation lacks do nothing.
@@ -25,7 +25,7 @@ export interface Perturbation {
   /** The operator has sent the planned write, and the proxy has not forwarded it yet. */
   onPlannedWrite?(request: ProxiedRequest, operator: RunningOperator): void;
   /** The planned write is one to another system. Returns what the proxy in front of it must do, by default `write`. */
-  onPlannedOutsideWrite?(write: OutsideWrite, operator: RunningOperator): OutsideWrite;
+  onPlannedExternalWrite?(write: ExternalWrite, operator: RunningOperator): ExternalWrite;
   /** After the planned step, also if it has failed: ends what would go on. */
   afterPlannedStep?(): void;
   /** An operator that will use this proxy has not connected yet. */

@@ -1,12 +1,12 @@
 import type { RunningOperator } from '../operator.ts';
-import type { OutsideWrite } from '../scenario.ts';
+import type { ExternalWrite } from '../scenario.ts';
 import { WriteFault } from './write-fault.ts';
 
 /** The operator crashes when it has the response. A new operator takes over. */
 export class Replied extends WriteFault {
   protected readonly fault = { type: 'crash', at: 'replied' } as const;
 
-  onPlannedOutsideWrite({ isForwarded, respond }: OutsideWrite, operator: RunningOperator): OutsideWrite {
+  onPlannedExternalWrite({ isForwarded, respond }: ExternalWrite, operator: RunningOperator): ExternalWrite {
     return {
       isForwarded,
       respond: () => {

@@ -1,9 +1,9 @@
 import { Gauge, type Registry } from 'prom-client';
 
-const name = 'echoperator_outside_up';
+const name = 'echoperator_external_system_up';
 
 /** The state of an external system, read at each scrape. */
-export interface OutsideState {
+export interface ExternalSystemState {
   /** Whether the circuit of the system is open. */
   readonly isDown: () => boolean;
   /** Whether an object waits for the system. Called only while the system is down. */
@@ -11,15 +11,15 @@ export interface OutsideState {
 }
 
 /** Shows for each external system whether it can be used. */
-class OutsideUp extends Gauge<'system'> {
-  readonly #states = new Map<string, OutsideState>();
+class ExternalSystemUp extends Gauge<'system'> {
+  readonly #states = new Map<string, ExternalSystemState>();
 
   constructor(registry: Registry) {
     const help = 'Whether `postgres` or `petstore` can be used: 1, or 0 while it is down and an object waits for it.';
     super({ name, help, labelNames: ['system'], registers: [registry] });
   }
 
-  add(system: string, state: OutsideState): void {
+  add(system: string, state: ExternalSystemState): void {
     this.#states.set(system, state);
   }
 
@@ -35,8 +35,8 @@ class OutsideUp extends Gauge<'system'> {
  * Adds an external system to the metric that shows whether it can be used. A circuit closes only when a call succeeds.
  * Without waiting objects nothing probes, so the metric then reports that the system is up.
  */
-export function outsideUp(registry: Registry, system: string, state: OutsideState): void {
+export function externalSystemUp(registry: Registry, system: string, state: ExternalSystemState): void {
   const known = registry.getSingleMetric(name);
-  const gauge = known instanceof OutsideUp ? known : new OutsideUp(registry);
+  const gauge = known instanceof ExternalSystemUp ? known : new ExternalSystemUp(registry);
   gauge.add(system, state);
 }

@@ -6,7 +6,7 @@ import { Cluster } from '../../tools/cluster/index.ts';
 import { listOf } from '../e2e/environment/cluster.ts';
 import { signalAll } from '../e2e/environment/process-state.ts';
 import { cluster, connect, deleteNamespaces, namespace } from './environment/cluster.ts';
-import { allReady, getPet, line, pet, pets, release, rows, storePod, writer } from './environment/outside.ts';
+import { allReady, getPet, line, pet, pets, release, rows, storePod, writer } from './environment/external.ts';
 
 beforeAll(connect);
 

@@ -27,7 +27,7 @@ let namespace: string;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   namespace = await cluster.namespace();
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'outside-'));
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'external-'));
 });
 
 afterAll(async () => {

@@ -18,7 +18,7 @@ import { postgresWriterReasons } from '../../src/kinds/postgres-writer/reasons.t
 import { namespace } from '../api-server.ts';
 import type { Figures } from '../measurements.ts';
 import type { Plan } from '../plan.ts';
-import type { Outside } from './outside.ts';
+import type { External } from './external.ts';
 import { startPetStore } from './pet-store.ts';
 import { startRowDatabase } from './row-database.ts';
 
@@ -35,7 +35,7 @@ export interface Subject {
   /** Returns the figures for the time until all objects were served, and its CPU time. */
   figures(count: number, seconds: number, cpuSeconds: number): Figures;
   /** Starts the external system. @param folder of the run */
-  outside(count: number, folder: string): Promise<Outside>;
+  external(count: number, folder: string): Promise<External>;
 }
 
 const rowTable = 'public.students';
@@ -67,7 +67,7 @@ const writers: Subject = {
       });
   },
   figures: (_, seconds, cpuSeconds) => ({ rowsSeconds: seconds, rowsCpu: cpuSeconds }),
-  outside: startRowDatabase,
+  external: startRowDatabase,
 };
 
 const pets: Subject = {
@@ -96,7 +96,7 @@ const pets: Subject = {
       });
   },
   figures: (count, seconds, cpuSeconds) => ({ petsPerSecond: count / seconds, petsCpu: cpuSeconds }),
-  outside: startPetStore,
+  external: startPetStore,
 };
 
 export const subjects: readonly Subject[] = [writers, pets];

@@ -1,5 +1,5 @@
 /** What the operator maintains outside of the cluster. */
-export interface Outside {
+export interface External {
   /** The rows of a namespace's PostgresWriters in all tables. */
   rows(namespace: string): Promise<unknown>;
   /** The pets of a namespace's Pets, without their ids. */

@@ -13,21 +13,21 @@ import type { RunContext } from '../turns.ts';
 import type { BareWrites, Subject } from './subjects.ts';
 
 /** Measures an operator that starts when all objects exist, and creates the external part of each. */
-export async function outsideTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
+export async function externalTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
   const { folder, plan } = context;
   const count = subject.countOf(plan);
-  await using outside = await subject.outside(count, folder);
+  await using external = await subject.external(count, folder);
   const turn = await onServerWithObjects(subject, context, async (server) => {
     const log = join(folder, `${operator.name}.log`);
-    const { environment } = outside;
+    const { environment } = external;
     const running = await RunningOperator.start(operator, server, log, { environment });
     try {
-      await outside.during(() => served(server, count, log, context));
+      await external.during(() => served(server, count, log, context));
     } finally {
       await running.stop();
     }
   });
-  return { ...turn, figures: { ...turn.figures, ...(await outside.figures()) } };
+  return { ...turn, figures: { ...turn.figures, ...(await external.figures()) } };
 }
 
 /** Measures the same writes to the API server by the bench itself, as many at a time as an operator has workers. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '../../testkit/eventually.ts';
 import { DocumentedSteps } from '../e2e/environment/documented.ts';
 import { cluster, connect } from './environment/cluster.ts';
-import { getPet, line, lines, pets, rows } from './environment/outside.ts';
+import { getPet, line, lines, pets, rows } from './environment/external.ts';
 
 const root = join(import.meta.dirname, '../..');
 

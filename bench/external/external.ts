@@ -1,7 +1,7 @@
 import type { Figures } from '../measurements.ts';
 
 /** The external system of a turn. */
-export interface Outside extends AsyncDisposable {
+export interface External extends AsyncDisposable {
   /** The operator's settings for it. */
   readonly environment: Readonly<Record<string, string>>;
   /** Runs `work`, and may measure meanwhile. */

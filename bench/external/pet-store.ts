@@ -3,10 +3,10 @@ import { RemotePets } from '../../packages/petstore/src/server/remote-pets.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';
-import type { Outside } from './outside.ts';
+import type { External } from './external.ts';
 
 /** Starts the project's pet store, which writes each pet to the disk before it responds. */
-export async function startPetStore(count: number, folder: string): Promise<Outside> {
+export async function startPetStore(count: number, folder: string): Promise<External> {
   const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
   return {
     environment: { CONTROLLERS: 'pet', PETSTORE_ADDRESS: store.address },

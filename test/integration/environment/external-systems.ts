@@ -7,7 +7,7 @@ import { controllerNames } from '../../../src/kinds.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { bundlePrograms } from '../../../testkit/shipped-program.ts';
-import type { Outside } from '../../plans/outside.ts';
+import type { External } from '../../plans/external.ts';
 import { literal } from './postgres-world.ts';
 
 const deleteFrom = (table: string): string => `DELETE FROM ${table}`;
@@ -15,7 +15,7 @@ const deleteFrom = (table: string): string => `DELETE FROM ${table}`;
 const tables = ['students', 'teachers'] as const;
 
 /** A database with tables, and a pet store. */
-export class OutsidePrograms implements AsyncDisposable {
+export class ExternalPrograms implements AsyncDisposable {
   /** The operator's settings. */
   readonly settings: Readonly<Record<string, string>>;
   readonly #resources: AsyncDisposableStack;
@@ -25,7 +25,7 @@ export class OutsidePrograms implements AsyncDisposable {
     this.#resources = resources;
   }
 
-  static async start(folder: string): Promise<OutsidePrograms> {
+  static async start(folder: string): Promise<ExternalPrograms> {
     await using resources = new AsyncDisposableStack();
     const database = resources.use(await PostgresServer.start());
     await database.query(`CREATE ROLE writer LOGIN CREATEROLE PASSWORD 'of the writer'`);
@@ -47,7 +47,7 @@ export class OutsidePrograms implements AsyncDisposable {
       PSQL_DBNAME: 'postgres',
       PSQL_SSLMODE: 'disable',
     };
-    return new OutsidePrograms(settings, resources.move());
+    return new ExternalPrograms(settings, resources.move());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -55,8 +55,8 @@ export class OutsidePrograms implements AsyncDisposable {
   }
 }
 
-/** The contents of {@link OutsidePrograms}, for {@link mutatedSubjects} and {@link outsideScenariosOn}. */
-export class OutsideSystems implements Outside, Disposable {
+/** The contents of {@link ExternalPrograms}, for {@link mutatedSubjects} and {@link externalScenariosOn}. */
+export class ExternalSystems implements External, Disposable {
   readonly settings: Readonly<Record<string, string>>;
   readonly #client: Client;
   readonly #store: RemotePets;
@@ -65,7 +65,7 @@ export class OutsideSystems implements Outside, Disposable {
   /** The database users by namespace. */
   readonly #users = new Map<string, Promise<string>>();
 
-  /** @param settings of {@link OutsidePrograms} */
+  /** @param settings of {@link ExternalPrograms} */
   constructor(client: Client, settings: Readonly<Record<string, string>>) {
     this.settings = settings;
     this.#client = client;

@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
 import type { Figures } from '../measurements.ts';
 import { TurnError } from '../running-operator.ts';
-import type { Outside } from './outside.ts';
+import type { External } from './external.ts';
 
 const role = 'bench';
 
@@ -25,7 +25,7 @@ const columns = '(id text PRIMARY KEY, name text, age integer, country text)';
  * Measures PostgreSQL's `active_time` of a database: from the arrival of a statement until its response, with parsing,
  * parameters, plan and commit. Like etcd, it runs without fsync.
  */
-export async function startRowDatabase(count: number, folder: string): Promise<Outside> {
+export async function startRowDatabase(count: number, folder: string): Promise<External> {
   // PostgreSQL runs as another user, who cannot enter the folder of the run.
   const server = await PostgresServer.start(dirname(folder));
   const comparison = new Comparison(server, count);
