@@ -271,7 +271,7 @@ export class SimulatedApiServer {
       name,
       ...(namespace !== undefined && { namespace }),
     };
-    this.#requireNamespace(request, generateName ?? name);
+    this.#requireNamespace(request, given.metadata.name ?? generateName ?? name);
     return this.#store(
       request,
       strategy,

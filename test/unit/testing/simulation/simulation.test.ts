@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { connect } from 'node:net';
 import { defineController, defineKind } from '@echoperator/runtime';
-import { ConfigMap, CustomResourceDefinition, Job, Pod } from '@echoperator/runtime/kinds';
+import { ConfigMap, CustomResourceDefinition, Deployment, Job, Pod } from '@echoperator/runtime/kinds';
 import {
   jobController,
   NotSimulatedError,
@@ -142,6 +142,38 @@ test('another deletion of a pod whose time is over changes its finalizers', () =
     await client.delete(Pod, key, { propagationPolicy: 'Orphan' });
     expect((await client.get(Pod, key)).metadata).toMatchObject({ finalizers: ['orphan'], generation: 2 });
   }));
+
+test('a test rolls a Deployment out by its status, and the operator reports the new state', async () => {
+  const app = defineController(Greeting, {
+    owns: [Deployment],
+    reasons: {
+      Ready: { ready: 'True', event: 'Normal', meaning: 'The pods run.' },
+      RollingOut: { ready: 'False', event: 'Normal', meaning: 'The pods are replaced.' },
+    },
+    reconcile: async ({ metadata, spec }, { apply }) => {
+      const labels = { app: metadata.name };
+      const { status } = await apply(Deployment, {
+        spec: {
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: { containers: [{ name: 'main', image: spec.who }] } },
+        },
+      });
+      return status?.availableReplicas === 1
+        ? { reason: 'Ready', message: 'one pod' }
+        : { reason: 'RollingOut', message: 'no pod yet' };
+    },
+  });
+  await simulate({ controllers: [app] }, async (simulation) => {
+    await greet(simulation, 'example.com/app:1');
+    await simulation.settle();
+    expect(conditionOf(simulation)).toMatchObject({ reason: 'RollingOut' });
+    const [deployment] = simulation.objects(Deployment);
+    if (deployment === undefined) throw new Error('no Deployment');
+    await simulation.client.mergeStatus(Deployment, deployment.metadata, { replicas: 1, availableReplicas: 1 });
+    await simulation.settle();
+    expect(conditionOf(simulation)).toMatchObject({ reason: 'Ready' });
+  });
+});
 
 describe('a simulation', () => {
   test('takes the same steps in each run of a seed', async () => {
