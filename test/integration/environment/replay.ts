@@ -206,9 +206,15 @@ export class Replay {
     const id = this.#id(record, name);
     this.#unknown.delete(id);
     if (isRemoval && (own === undefined || own.code >= 300)) this.#blurred.add(id);
+    const version = metadata.resourceVersion;
+    const isNew = version !== undefined && !this.#versions.has(version);
+    if (isNew) this.#versions.add(version);
     // The simulated server has removed the object too, perhaps in several steps.
-    if (isRemoval && own !== undefined && own.code < 300 && current === undefined) return;
-    if (metadata.resourceVersion !== undefined) this.#versions.add(metadata.resourceVersion);
+    if (isRemoval && own !== undefined && own.code < 300 && current === undefined) {
+      // The response to the removal of the last finalizer has the version before it.
+      if (isNew) this.#server.renumber(since, version);
+      return;
+    }
     this.#server.correct(since, kind, key, isRemoval ? undefined : object);
   }
 

@@ -79,12 +79,12 @@ export class ChangeLog {
 
   /** Stores an object under a new version and returns it. */
   put(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
-    return this.#append(kind, object, by, false);
+    return this.#append(versionedResource(kind), object, by, false);
   }
 
   /** Removes an object and returns its last state, which has the version of the deletion. */
   remove(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
-    return this.#append(kind, object, by, true);
+    return this.#append(versionedResource(kind), object, by, true);
   }
 
   /** Forgets all changes, so that a watch from an earlier version fails with 410, as after a compaction of etcd. */
@@ -97,18 +97,28 @@ export class ChangeLog {
     return this.#order.length;
   }
 
-  /** Undoes all changes after the first `length` ones. */
-  rewind(length: number): void {
+  /** Undoes all changes after the first `length` ones, and returns them with their resources, in order. */
+  rewind(length: number): readonly (readonly [resource: string, Change])[] {
+    const undone: [string, Change][] = [];
     while (this.#order.length > length) {
       const resource = this.#order.pop() ?? '';
       const change = this.#changes.get(resource)?.pop();
-      if (change === undefined) return;
+      if (change === undefined) break;
       const { object, before, revision } = change;
       const objects = this.#current.get(resource);
       if (before === undefined) objects?.delete(keyString(keyOf(object)));
       else objects?.set(keyString(keyOf(object)), before);
       this.#revision = revision - 1;
+      undone.unshift([resource, change]);
     }
+    return undone;
+  }
+
+  /** Gives the changes after the first `length` ones other revisions, of which `revision` is the last. */
+  renumber(length: number, revision: number): void {
+    const changes = this.rewind(length);
+    this.#revision = revision - changes.length;
+    for (const [resource, { object, by, type }] of changes) this.#append(resource, object, by, type === 'DELETED');
   }
 
   /** Makes the next change have this revision. */
@@ -116,9 +126,8 @@ export class ChangeLog {
     this.#revision = revision - 1;
   }
 
-  #append(kind: Kind, object: StoredObject, by: string | undefined, isRemoval: boolean): StoredObject {
-    const resource = versionedResource(kind);
-    const before = this.get(kind, keyOf(object));
+  #append(resource: string, object: StoredObject, by: string | undefined, isRemoval: boolean): StoredObject {
+    const before = this.#current.get(resource)?.get(keyString(keyOf(object)));
     this.#revision += 1;
     const versioned = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
     const type = isRemoval ? 'DELETED' : before === undefined ? 'ADDED' : 'MODIFIED';

@@ -152,6 +152,11 @@ export class SimulatedApiServer {
     }
   }
 
+  /** Gives the changes since `since` the versions of another API server, of which `version` is the last. */
+  renumber(since: number, version: string): void {
+    this.#log.renumber(since, Number(version));
+  }
+
   /**
    * Processes a request and returns the response; for a watch, its stream of events.
    *
