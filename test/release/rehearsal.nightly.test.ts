@@ -2,6 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1Job } from '@kubernetes/client-node';
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import { eventually } from '../../testkit/eventually.ts';
@@ -13,6 +14,7 @@ import { type ChartRepository, serveChartRepository } from '../../tools/demo/cha
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { publishedPackages } from '../../tools/release/npm-package.ts';
 import { E2eCluster, echo } from '../e2e/environment/cluster.ts';
+import { DocumentedSteps } from '../e2e/environment/documented.ts';
 import { guideCommands, guideFiles } from '../package/environment/guide.ts';
 import { EmptyProject } from '../package/environment/project.ts';
 import { ReleasedRepository } from './environment/released-repository.ts';
@@ -339,8 +341,15 @@ describe('a release after it', () => {
     await install(fromRepository());
     expect(await runningImages()).toEqual([`${oci.address}/echoperator/echoperator:${version}`]);
     expect(await helm('test', release, '--timeout=120s')).toMatch(/Phase: +Succeeded/);
-    await cluster.kubectl(['delete', 'echo', '--all', '--namespace=default', '--timeout=90s']);
-    await helm('uninstall', release, '--wait', '--timeout=120s');
+  });
+
+  test('is left without losing the children, as the page on stability says', async () => {
+    const [leave = ''] = (await DocumentedSteps.of('stability.md', 'How to leave')).scripts;
+    await cluster.shell(leave, folder);
+    const { metadata, status } = await cluster.get<V1Job>('job', 'released', '--namespace=default');
+    expect(metadata?.ownerReferences).toBeUndefined();
+    expect(status?.succeeded).toBe(1);
+    await expect(cluster.kubectl(['get', 'echos.mmontes.io'])).rejects.toThrow('resource type');
   });
 
   test('is refused with other content, wherever it is published', async () => {

@@ -113,8 +113,9 @@ async function npmPackageOf(file: string): Promise<{ readonly name: string; read
 /** Returns the version in npm's registry, or undefined if the registry does not have it. */
 async function publishedOnNpm(name: string, version: string): Promise<NpmVersion | undefined> {
   try {
-    // Not from npm's cache, which an earlier look may have filled.
-    const output = await run('npm', ['view', `${name}@${version}`, 'dist', '--json', '--prefer-online']);
+    // Not from npm's cache, which an earlier look may have filled. The configuration may silence npm, whose error is read.
+    const flags = ['--json', '--prefer-online', '--loglevel=error'];
+    const output = await run('npm', ['view', `${name}@${version}`, 'dist', ...flags]);
     return output.length === 0 ? undefined : JSON.parse(output.toString());
   } catch (error) {
     // After any other error, for example of the network, it is unknown whether the version is published.
@@ -142,7 +143,7 @@ async function publishNpmOnce(file: string, flags: readonly string[]): Promise<s
     );
   }
   const tag = version.includes('-') ? 'next' : 'latest';
-  await run('npm', ['publish', file, '--ignore-scripts', '--access=public', `--tag=${tag}`, ...flags]);
+  await run('npm', ['publish', file, '--ignore-scripts', '--access=public', `--tag=${tag}`, '--loglevel=error', ...flags]);
   return `published ${name}@${version} as ${tag}`;
 }
 
