@@ -217,7 +217,9 @@ describe('the workflows', () => {
   });
 
   test('publish the packages that the job `build` has packed, not the repository', () => {
-    const published = commands.flatMap(({ run }) => [...run.matchAll(/publish-once\.ts npm (\S+)/g)].map(([, what]) => what));
+    const published = commands.flatMap(({ run }) =>
+      [...run.matchAll(/publish-once\.ts npm (\S+)/g)].map(([, what]) => what),
+    );
     expect(published).toEqual(['"$RUNNER_TEMP"/release/npm/*.tgz']);
     expect(JSON.stringify(release.build?.steps)).toContain('node tools/release/pack.ts ');
     expect(JSON.parse(read('package.json'))).toMatchObject({ private: true });

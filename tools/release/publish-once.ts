@@ -143,7 +143,15 @@ async function publishNpmOnce(file: string, flags: readonly string[]): Promise<s
     );
   }
   const tag = version.includes('-') ? 'next' : 'latest';
-  await run('npm', ['publish', file, '--ignore-scripts', '--access=public', `--tag=${tag}`, '--loglevel=error', ...flags]);
+  await run('npm', [
+    'publish',
+    file,
+    '--ignore-scripts',
+    '--access=public',
+    `--tag=${tag}`,
+    '--loglevel=error',
+    ...flags,
+  ]);
   return `published ${name}@${version} as ${tag}`;
 }
 
