@@ -166,7 +166,8 @@ const release = 'echoperator';
 const helm = (...args: readonly string[]) => cluster.helm([...args, '--namespace', release], 'helm4');
 const install = (chart: readonly string[]) =>
   helm('upgrade', '--install', release, ...chart, '--create-namespace', '--wait', '--timeout=240s', ...registry());
-const registry = (): readonly string[] => ['--set', `global.imageRegistry=${oci.address}`];
+/** Not `global.imageRegistry`, which is also that of the pods of Echos. */
+const registry = (): readonly string[] => ['--set', `image.repository=${oci.address}/echoperator/echoperator`];
 const fromOci = (of: string) => [
   `oci://${oci.address}/echoperator/charts/echoperator`,
   `--version=${of}`,
