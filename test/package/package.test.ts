@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { symlink } from 'node:fs/promises';
+import { stat, symlink } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
@@ -19,6 +19,12 @@ import { typeCheckGuide } from './environment/type-check.ts';
 
 const [, , ...commands] = guideCommands();
 const { folder, tarballs } = prepared();
+
+/** About a quarter above the largest package, and above all that is installed, so that an unexpected file is noticed. */
+const maxKilobytes = { packed: 350, unpacked: 1250, installed: 100_000 } as const;
+const maxStartSeconds = 3;
+
+const kilobytes = (bytes: number): string => `${Math.round(bytes / 1000).toLocaleString('en')} kB`;
 
 let controlPlane: ControlPlane;
 let project: EmptyProject;
@@ -49,6 +55,15 @@ describe.each(publishedPackages)('the package %s', (name) => {
     );
   });
 
+  test('is small', async () => {
+    const { size } = await stat(tarballs[name]);
+    const { stdout } = await execa('tar', ['--list', '--verbose', '--file', tarballs[name]]);
+    const unpacked = stdout.split('\n').reduce((total, line) => total + Number(line.split(/\s+/)[2]), 0);
+    console.log(`@echoperator/${name}: ${kilobytes(size)} packed, ${kilobytes(unpacked)} unpacked`);
+    expect(size / 1000).toBeLessThan(maxKilobytes.packed);
+    expect(unpacked / 1000).toBeLessThan(maxKilobytes.unpacked);
+  });
+
   test('has a manifest that leads Node and bundlers to files that exist, says publint', async () => {
     const { messages } = await publint({ pkgDir: join(folder, 'packages', name), pack: false });
     expect(messages).toEqual([]);
@@ -76,6 +91,21 @@ describe('in an empty project on Node 24', () => {
       'prom-client',
       'typebox',
     ]);
+  });
+
+  test('what it installs is small, and starts fast', async () => {
+    const { stdout } = await execa('du', ['--summarize', '--bytes', join(project.folder, 'node_modules')]);
+    const installed = Number(stdout.split('\t')[0]);
+    // Processor time, because the machine may be busy with other tests.
+    const measured = await project.run(
+      `node --eval "import('@echoperator/runtime').then(() => console.log(JSON.stringify(process.cpuUsage())))"`,
+    );
+    const { user, system } = JSON.parse(measured) as NodeJS.CpuUsage;
+    const seconds = (user + system) / 1e6;
+    const start = `${seconds.toFixed(2)} s of processor time to start Node and to import the runtime`;
+    console.log(`installed with all dependencies: ${kilobytes(installed)}; ${start}`);
+    expect(installed / 1000).toBeLessThan(maxKilobytes.installed);
+    expect(seconds).toBeLessThan(maxStartSeconds);
   });
 
   test('every entry of the runtime can be imported, and nothing else', async () => {

@@ -100,6 +100,7 @@ const nightlyNeeds = {
   package: onApiServer,
   kinds: onCluster,
   e2e: onCluster,
+  release: { ...onCluster, programs: [...(onCluster.programs ?? []), ...apiServer, 'registry'] },
 } as const;
 
 type NightlyFiles = {
@@ -159,6 +160,7 @@ export const nightlySuites: readonly Suite[] = [
     programs: [...(onCluster.programs ?? []), 'registry'],
   },
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
+  nightly('nightly-release', { folder: 'release' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },

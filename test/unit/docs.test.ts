@@ -326,10 +326,11 @@ describe('the blocks of commands', () => {
     'docs/echo.md': ofPages,
     // Its other commands bring up a cluster with the image, as every suite on a cluster does.
     'docs/install.md#Install': ofReleases,
-    'docs/install.md#After a release': 'not run: nothing is released',
+    'docs/install.md#From a release': 'not run: nightly-release installs from registries on loopback',
     'docs/install.md#With kubectl only': ofReleases,
     'docs/install.md#Without cluster-wide rights': ofReleases,
     'docs/install.md#From a mirror': 'test/e2e/image-registry.nightly.test.ts',
+    'docs/stability.md#How to leave': 'test/release/rehearsal.nightly.test.ts',
     'docs/operations.md#Probes': ofPages,
     'docs/operations.md#Explain': ofPages,
     'docs/operations.md#Upgrades': ofReleases,

@@ -4,7 +4,8 @@
  * - the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, what its values, its templates and its
  *   schema say of each kind, and the Grafana dashboards;
  * - the examples of the kinds, from their pages;
- * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
+ * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README, and the notices that
+ *   nothing is released;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of
  *   the runtime's public API.
  *
@@ -28,6 +29,7 @@ import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
 import { exampleFiles } from './generate-examples.ts';
 import { chartReadme, indexPage, kindsTables } from './generate-kinds.ts';
 import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
+import { noticePages, notices } from './generate-notices.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
@@ -107,7 +109,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     resources: [kind.plural],
     verbs: ['list'],
   }));
-  return new Map([
+  const generated = new Map<string, string>([
     ...crds,
     ...ruleFiles(),
     rulesFile('uninstall', listed),
@@ -128,6 +130,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     [builtInKindsFile, await builtInKinds()],
     ...dashboards(),
   ]);
+  return new Map([...generated, ...(await notices(root, generated))]);
 }
 
 /** Returns the current content of the generated files, by path. */
@@ -146,7 +149,7 @@ async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   ]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
-  for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage])
+  for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage, ...noticePages])
     found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder, dashboardsFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {

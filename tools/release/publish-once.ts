@@ -1,12 +1,15 @@
 /**
- * Publishes an image or a chart in a registry, unless the registry has the version. So a version that users have pulled
- * is never replaced. Prints the digest of the version in the registry. Needs skopeo, for a chart also Helm, and no npm
- * package.
+ * Publishes a version once: what is published is never replaced. So a failed release can be repeated: what is published with
+ * the same content is skipped, and other content under the same version is an error. Needs no installed npm package.
  *
- *     node tools/release/publish-once.ts image ARCHIVE.tar REGISTRY/REPOSITORY:VERSION      an OCI archive
- *     node tools/release/publish-once.ts chart PACKAGE.tgz REGISTRY/REPOSITORY:VERSION      a package of `helm package`
+ *     node tools/release/publish-once.ts image ARCHIVE.tar REGISTRY/REPOSITORY:VERSION      an OCI archive; needs skopeo
+ *     node tools/release/publish-once.ts chart PACKAGE.tgz REGISTRY/REPOSITORY:VERSION      a package of `helm package`; needs
+ *                                                                                           skopeo and Helm
+ *     node tools/release/publish-once.ts npm PACKAGE.tgz...                                 packages of `npm pack`, in this order
  *
- * With --plain-http as the last argument the registry has no TLS.
+ * For an image or a chart it prints the digest of the version in the registry, and for npm packages a line for each. With
+ * --plain-http as the last argument the registry of an image or a chart has no TLS. With --provenance as the last argument
+ * npm publishes a statement of where the packages were built. The registry and the token for npm come from its configuration.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -95,16 +98,82 @@ async function publishOnce({ isOf, push }: Artifact, publication: Publication): 
   );
 }
 
-async function main([kind, file, reference, flag]: readonly string[]): Promise<string> {
+/** What `npm view` says of a version. */
+interface NpmVersion {
+  readonly integrity?: string;
+}
+
+/** Returns a packed package's name and version. */
+async function npmPackageOf(file: string): Promise<{ readonly name: string; readonly version: string }> {
+  return JSON.parse(
+    (await run('tar', ['--extract', '--to-stdout', '--file', file, 'package/package.json'])).toString(),
+  );
+}
+
+/** Returns the version in npm's registry, or undefined if the registry does not have it. */
+async function publishedOnNpm(name: string, version: string): Promise<NpmVersion | undefined> {
+  try {
+    // Not from npm's cache, which an earlier look may have filled. The configuration may silence npm, whose error is read.
+    const flags = ['--json', '--prefer-online', '--loglevel=error'];
+    const output = await run('npm', ['view', `${name}@${version}`, 'dist', ...flags]);
+    return output.length === 0 ? undefined : JSON.parse(output.toString());
+  } catch (error) {
+    // After any other error, for example of the network, it is unknown whether the version is published.
+    if (String((error as { readonly stderr?: Buffer }).stderr).includes('E404')) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Publishes a packed package, unless its version is published. The tag of a prerelease is `next`, so that it is not what
+ * `npm install` chooses.
+ *
+ * @throws PublishError if the version has other content
+ */
+async function publishNpmOnce(file: string, flags: readonly string[]): Promise<string> {
+  const { name, version } = await npmPackageOf(file);
+  const found = await publishedOnNpm(name, version);
+  if (found !== undefined) {
+    const integrity = `sha512-${createHash('sha512')
+      .update(await readFile(file))
+      .digest('base64')}`;
+    if (found.integrity === integrity) return `${name}@${version} is published already`;
+    throw new PublishError(
+      `${name}@${version} is published with other content than ${file}, and npm takes no version twice: release another version.`,
+    );
+  }
+  const tag = version.includes('-') ? 'next' : 'latest';
+  await run('npm', [
+    'publish',
+    file,
+    '--ignore-scripts',
+    '--access=public',
+    `--tag=${tag}`,
+    '--loglevel=error',
+    ...flags,
+  ]);
+  return `published ${name}@${version} as ${tag}`;
+}
+
+const usage = `Usage: node tools/release/publish-once.ts image|chart FILE REGISTRY/REPOSITORY:VERSION [--plain-http]
+       node tools/release/publish-once.ts npm FILE... [--provenance]`;
+
+async function main([kind, ...args]: readonly string[]): Promise<void> {
+  const flags = args.filter((argument) => argument.startsWith('--'));
+  const [file, ...rest] = args.filter((argument) => !argument.startsWith('--'));
+  if (kind === 'npm' && file !== undefined) {
+    for (const each of [file, ...rest]) console.log(await publishNpmOnce(each, flags));
+    return;
+  }
   const artifact = kind === 'image' ? image : kind === 'chart' ? chart : undefined;
-  if (artifact === undefined || file === undefined || reference === undefined)
-    throw new PublishError('Usage: node tools/release/publish-once.ts image|chart FILE REGISTRY/REPOSITORY:VERSION');
-  return publishOnce(artifact, { file, reference, plainHttp: flag === '--plain-http' });
+  const [reference] = rest;
+  if (artifact === undefined || file === undefined || reference === undefined) throw new PublishError(usage);
+  console.log(await publishOnce(artifact, { file, reference, plainHttp: flags.includes('--plain-http') }));
 }
 
 if (import.meta.main) {
   try {
-    console.log(await main(process.argv.slice(2)));
+    await main(process.argv.slice(2));
   } catch (error) {
     if (!(error instanceof PublishError)) throw error;
     console.error(error.message);

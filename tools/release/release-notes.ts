@@ -37,8 +37,8 @@ export function checkVersions(versions: Readonly<Record<string, unknown>>, versi
   throw new ReleaseError(`The release is ${version}, but ${list}.`);
 }
 
-async function main(version: string | undefined): Promise<string> {
-  if (version === undefined) throw new ReleaseError('Usage: node tools/release/release-notes.ts VERSION');
+/** Returns the changelog's section for the repository's version. @throws ReleaseError if the repository has another version */
+export async function notesOf(version: string): Promise<string> {
   const read = (file: string): Promise<string> => readFile(join(import.meta.dirname, '../..', file), 'utf8');
   const manifest = JSON.parse(await read('package.json')) as { readonly version?: unknown };
   const chart = parse(await read('charts/echoperator/Chart.yaml')) as {
@@ -58,7 +58,9 @@ async function main(version: string | undefined): Promise<string> {
 
 if (import.meta.main) {
   try {
-    console.log(await main(process.argv[2]));
+    const [version] = process.argv.slice(2);
+    if (version === undefined) throw new ReleaseError('Usage: node tools/release/release-notes.ts VERSION');
+    console.log(await notesOf(version));
   } catch (error) {
     if (!(error instanceof ReleaseError)) throw error;
     console.error(error.message);

@@ -54,7 +54,10 @@ export interface ListKey {
 }
 
 /** JSON without a schema. */
-export const schemaless = { type: 'schemaless' } as const satisfies Schema;
+export const schemaless: { readonly type: 'schemaless' } = { type: 'schemaless' };
 
 /** A part of a known schema that keeps unknown fields: the server derives the merge strategy from the values. */
-export const granular = { type: 'schemaless', isGranular: true } as const satisfies Schema;
+export const granular: { readonly type: 'schemaless'; readonly isGranular: true } = {
+  type: 'schemaless',
+  isGranular: true,
+};

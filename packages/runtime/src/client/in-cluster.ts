@@ -16,7 +16,7 @@ export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
  */
 export async function podNamespace(
   environment: NodeJS.ProcessEnv,
-  directory = serviceAccountDirectory,
+  directory: string = serviceAccountDirectory,
 ): Promise<string | undefined> {
   return isInCluster(environment) ? read(`${directory}/namespace`) : undefined;
 }
@@ -29,7 +29,7 @@ export async function podNamespace(
  */
 export async function inClusterConnection(
   environment: NodeJS.ProcessEnv,
-  directory = serviceAccountDirectory,
+  directory: string = serviceAccountDirectory,
 ): Promise<Connection> {
   const host = environment.KUBERNETES_SERVICE_HOST ?? '';
   const port = environment.KUBERNETES_SERVICE_PORT ?? '';

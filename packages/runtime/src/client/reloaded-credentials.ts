@@ -37,7 +37,10 @@ export class ReloadedCredentials {
    * @param maxAgeMs how long they are used before they are loaded again. Default 60,000.
    * @throws the error of `load`; Error for TLS options that are not valid PEM.
    */
-  static async start(load: () => Promise<Credentials>, maxAgeMs = defaultMaxAgeMs): Promise<ReloadedCredentials> {
+  static async start(
+    load: () => Promise<Credentials>,
+    maxAgeMs: number = defaultMaxAgeMs,
+  ): Promise<ReloadedCredentials> {
     const first = await load();
     validate(first.tls);
     return new ReloadedCredentials(load, first, maxAgeMs);

@@ -67,7 +67,7 @@ const isConditionType = (type: string): boolean =>
   /^(?:[a-z0-9.-]+\/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?$/.test(type);
 
 /** The reasons that every kind has in addition to its own. The {@link OutcomeReporter} itself reports them. */
-export const commonReasons = defineReasons({
+export const commonReasons: Reasons<'InvalidSpec' | 'ReconcileFailed'> = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
@@ -86,12 +86,11 @@ export const commonReasons = defineReasons({
       'message names the error too. The operator retries at least once a minute.',
   },
 });
-type CommonReason = ReasonOf<typeof commonReasons>;
 
 /**
  * The reasons under which the runtime reports why it cannot write a child or a finalizer: see {@link defineController}.
  */
-export const blockedReasons = defineReasons({
+export const blockedReasons: Reasons<'NameTaken' | 'Replacing' | 'Refused'> = defineReasons({
   NameTaken: {
     ready: 'False',
     event: 'Warning',
@@ -120,9 +119,9 @@ export const blockedReasons = defineReasons({
 });
 
 /** The reasons that {@link defineController} adds to those of a kind. */
-export const standardReasons = { ...blockedReasons, ...commonReasons };
+export const standardReasons: Reasons<StandardReason> = { ...blockedReasons, ...commonReasons };
 /** The names of the standard reasons. */
-export type StandardReason = ReasonOf<typeof standardReasons>;
+export type StandardReason = 'NameTaken' | 'Replacing' | 'Refused' | 'InvalidSpec' | 'ReconcileFailed';
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
@@ -249,7 +248,7 @@ export type ReportingContext = Pick<ReconcileContext, 'client' | 'log' | 'priorF
  */
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
-  readonly #reasons: Reasons<R | CommonReason>;
+  readonly #reasons: Reasons<R | ReasonOf<typeof commonReasons>>;
   readonly #unanswered = new UnansweredEvents();
   /** Errors that need no further report: the status already shows them, or a status write threw them. */
   readonly #reported = new WeakSet<object>();
@@ -537,7 +536,7 @@ class UnansweredEvents {
 const isResult = (value: Result | Outcome): value is Result => 'type' in value;
 
 /** An outcome of the kind, or of the reporter. */
-type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | CommonReason, T>;
+type AnyOutcome<R extends string, T extends ReportingObject> = Outcome<R | ReasonOf<typeof commonReasons>, T>;
 
 /** Separates the message of a more specific reason from the message about failures in a row. */
 const besides = '; besides, ';

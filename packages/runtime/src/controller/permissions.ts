@@ -55,5 +55,7 @@ export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
  * @example
  * const role = { metadata: { name: 'greeter' }, rules: permissions([greetings]) };
  */
-export const permissions = (controllers: Iterable<{ readonly permissions: readonly PolicyRule[] }>) =>
+export const permissions = (
+  controllers: Iterable<{ readonly permissions: readonly PolicyRule[] }>,
+): readonly PolicyRule[] =>
   mergeRules([...[...controllers].flatMap((controller) => controller.permissions), allow(['create', 'patch'], Event)]);

@@ -62,5 +62,7 @@ export function customResourceDefinition(
 }
 
 /** Builds the CustomResourceDefinition of the kind of each controller. */
-export const customResourceDefinitions = (controllers: Iterable<{ readonly kind: CustomKind }>) =>
+export const customResourceDefinitions = (
+  controllers: Iterable<{ readonly kind: CustomKind }>,
+): readonly ReturnType<typeof customResourceDefinition>[] =>
   [...controllers].map(({ kind }) => customResourceDefinition(kind));

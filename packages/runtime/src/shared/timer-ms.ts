@@ -1,5 +1,5 @@
 /** The longest delay of a timer, in milliseconds. Node fires a timer with a longer delay immediately. */
-export const maxTimerMs = 2 ** 31 - 1;
+export const maxTimerMs: number = 2 ** 31 - 1;
 
 /**
  * Returns the value of a time option.

@@ -45,7 +45,7 @@ export class RunningOperator {
   readonly number: number;
   readonly proxy: FaultProxy;
   /** The versions of the objects in the operator's caches, by uid. */
-  readonly observed = new Map<string, ObservedVersion>();
+  readonly observed: Map<string, ObservedVersion> = new Map();
   /** How many requests the API server has not answered, apart from watches. */
   inFlight = 0;
   /** Nothing reaches the API server for now. */

@@ -6,12 +6,12 @@ export class Recording {
   /** The present step; empty before the first one. */
   step = '';
   /** The descriptions of the operator's writes, by step. */
-  readonly writes = new Map<string, string[]>();
+  readonly writes: Map<string, string[]> = new Map();
   /** The objects after each step. */
-  readonly states = new Map<string, Facts>();
+  readonly states: Map<string, Facts> = new Map();
   /** The kinds of the events that the operator received, by step. */
-  readonly eventKinds = new Map<string, Set<string>>();
-  readonly changes = new ChangeCounts();
+  readonly eventKinds: Map<string, Set<string>> = new Map();
+  readonly changes: ChangeCounts = new ChangeCounts();
 
   /** Returns how often the step now has this write. */
   addWrite(description: string): number {

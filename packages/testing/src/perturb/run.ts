@@ -45,7 +45,7 @@ const maxRests = 5;
  */
 export class Run implements PerturbedRun {
   readonly scenario: Scenario;
-  readonly recording = new Recording();
+  readonly recording: Recording = new Recording();
   readonly #options: RunOptions;
   readonly #plan: Plan | undefined;
   readonly #perturbation: Perturbation | undefined;

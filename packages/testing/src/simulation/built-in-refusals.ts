@@ -5,8 +5,8 @@ import { type FieldError, fieldError, fieldValueError, invalid as invalidObject,
 /** The problems that the API server finds in an object. */
 export type Causes = readonly FieldError[];
 
-export const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-export const dnsSubdomain = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+export const dnsLabel: RegExp = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+export const dnsSubdomain: RegExp = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 

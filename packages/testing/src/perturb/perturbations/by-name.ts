@@ -12,7 +12,24 @@ import { Stale } from './stale.ts';
 import { Stopped } from './stopped.ts';
 import { Unsent } from './unsent.ts';
 
-const ofWrites = {
+/** What happens at a write. The classes describe it. */
+export type WritePerturbation =
+  | 'unsent'
+  | 'reply-lost'
+  | 'replied'
+  | 'past'
+  | 'late'
+  | 'stopped'
+  | 'cut-off'
+  | 'retried'
+  | 'stale'
+  | 'overtaken';
+
+/** What happens to the operator's view of a kind in a step. The classes describe it. */
+export type ViewPerturbation = 'lagging' | 'missed';
+
+/** By name, in the order of their plans. */
+export const writePerturbations: Readonly<Record<WritePerturbation, WritePerturbationClass>> = {
   unsent: Unsent,
   'reply-lost': ReplyLost,
   replied: Replied,
@@ -25,16 +42,8 @@ const ofWrites = {
   overtaken: Overtaken,
 };
 
-const ofViews = { lagging: Lagging, missed: Missed };
-
-/** What happens at a write. The classes describe it. */
-export type WritePerturbation = keyof typeof ofWrites;
-
-/** What happens to the operator's view of a kind in a step. The classes describe it. */
-export type ViewPerturbation = keyof typeof ofViews;
-
 /** By name, in the order of their plans. */
-export const writePerturbations: Readonly<Record<WritePerturbation, WritePerturbationClass>> = ofWrites;
-
-/** By name, in the order of their plans. */
-export const viewPerturbations: Readonly<Record<ViewPerturbation, ViewPerturbationClass>> = ofViews;
+export const viewPerturbations: Readonly<Record<ViewPerturbation, ViewPerturbationClass>> = {
+  lagging: Lagging,
+  missed: Missed,
+};
