@@ -51,5 +51,6 @@ export default {
     ...suite('package', withSetup('package')),
     ...suite('kinds', withSetup('kinds')),
     ...suite('e2e', withSetup('e2e')),
+    ...suite('site'),
   ],
 };
