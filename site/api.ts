@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Application, Converter, ReflectionKind, type TypeDocOptions } from 'typedoc';
+import { load as markdown } from 'typedoc-plugin-markdown';
 import { manifestOf, publishedPackages } from '../tools/release/npm-package.ts';
 import { repository, repositoryAddress } from './folders.ts';
 
@@ -53,7 +54,7 @@ export async function writeApi(folder: string): Promise<readonly ApiPage[]> {
     sourceLinkTemplate: `${repositoryAddress}/blob/main/packages/{path}#L{line}`,
     gitRevision: 'main',
     readme: 'none',
-    plugin: ['typedoc-plugin-markdown'],
+    plugin: [markdown],
     router: 'module',
     outputs: [{ name: 'markdown', path: folder }],
     entryFileName: 'index',

@@ -25,7 +25,8 @@ for (const path of [...repositoryPages, ...pictures]) {
 }
 for (const name of landingPages) {
   const text = await readFile(join(import.meta.dirname, 'landing', name), 'utf8');
-  await writeFile(join(pagesFolder, name), await withCode(text));
+  // These pages are two folders higher than their sources.
+  await writeFile(join(pagesFolder, name), (await withCode(text)).replaceAll('](../../', '](./'));
 }
 const api = await writeApi(join(pagesFolder, 'api'));
 await writeFile(join(pagesFolder, 'api.json'), JSON.stringify(api));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type DefaultTheme, defineConfig, type MarkdownOptions } from 'vitepress';
 import { headingAnchor } from '../../testkit/markdown.ts';
 import type { ApiPage } from '../api.ts';
-import { address, base, htmlFolder, pagesFolder, repository, repositoryAddress } from '../folders.ts';
+import { address, base, htmlFolder, pagesFolder, repositoryAddress } from '../folders.ts';
 import { siteLink } from '../links.ts';
 import { groupTitles, pagesOf, repositoryPages, type Section, sections } from '../navigation.ts';
 
@@ -116,5 +116,6 @@ export default defineConfig({
   vite: {
     // VitePress's esbuild does not know the target of the project's tsconfig.json yet.
     esbuild: { tsconfigRaw: { compilerOptions: { target: 'es2022' } } },
-    build: { chunkSizeWarningLimit: 2000 }, server: { fs: { allow: [repository] } } },
+    build: { chunkSizeWarningLimit: 2000 },
+  },
 });
