@@ -67,6 +67,14 @@ const configureMarkdown: MarkdownOptions['config'] = (md) => {
       token.info = 'txt';
     }
   });
+  // Screen readers announce a heading without text as a column's name.
+  md.core.ruler.push('empty-headings', ({ tokens }) => {
+    for (const [index, { type }] of tokens.entries()) {
+      const cell = tokens.slice(index, index + 3);
+      if (type !== 'th_open' || cell[1]?.content !== '') continue;
+      for (const token of cell) if (token.type.startsWith('th_')) token.tag = 'td';
+    }
+  });
   // Pages are Markdown, and no templates of Vue: text like `{{.info.pid}}` is shown as it is.
   for (const rule of ['text', 'code_inline'] as const) {
     const render = md.renderer.rules[rule];
@@ -79,14 +87,18 @@ const configureMarkdown: MarkdownOptions['config'] = (md) => {
     return `<MermaidDiagram code="${encodeURIComponent(token.content)}" />`;
   };
   // A table that is wider than the page scrolls in a box of its own. The box takes the focus, so that keys scroll it.
-  md.renderer.rules.table_open = () => '<div class="table-box" tabindex="0" role="region" aria-label="Table"><table>\n';
+  md.renderer.rules.table_open = () => '<div class="table-box" tabindex="0" role="group" aria-label="Table"><table>\n';
   md.renderer.rules.table_close = () => '</table></div>\n';
 };
+
+const icon =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><circle cx="4" cy="4" r="3" fill="#5672cd"/></svg>';
 
 export default defineConfig({
   title: 'echoperator',
   description: 'A controller runtime for Kubernetes in TypeScript, and an operator that is written with it',
   lang: 'en',
+  head: [['link', { rel: 'icon', href: `data:image/svg+xml,${encodeURIComponent(icon)}` }]],
   base,
   srcDir: pagesFolder,
   outDir: htmlFolder,
@@ -95,6 +107,7 @@ export default defineConfig({
   lastUpdated: false,
   sitemap: { hostname: address },
   markdown: {
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: headingAnchor },
     languageAlias: { console: 'shellsession' },
     config: configureMarkdown,

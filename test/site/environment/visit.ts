@@ -49,6 +49,8 @@ export async function visit(browser: Browser, address: string): Promise<Visit> {
     await page.setViewport(desktop);
     problems.push(...(await overflowing(page)).map((element) => `wider than the window: ${element}`));
     problems.push(...(await violations(page, {})).map((one) => `in light: ${one}`));
+    // Colors that are still changing would be measured.
+    await page.addStyleTag({ content: '* { transition: none !important; }' });
     await page.evaluate("document.documentElement.classList.add('dark')");
     const colors = { runOnly: ['color-contrast'] };
     problems.push(...(await violations(page, colors)).map((one) => `in dark: ${one}`));
