@@ -119,6 +119,10 @@ binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, contai
 build: $(installed) ## Bundle the operator into dist/
 	@npm run --silent build
 
+.PHONY: site
+site: $(installed) ## Build the site from docs/ and docstrings into site/dist/html, in about two minutes
+	@npm run --silent --workspace site build
+
 .PHONY: image
 image: $(installed) ## Build the images of the operator and the pet store without a registry (Linux, root)
 	@node tools/release/image.ts
@@ -127,8 +131,8 @@ image: $(installed) ## Build the images of the operator and the pet store withou
 ##@ Housekeeping
 
 .PHONY: clean
-clean: ## Remove dist/, coverage/ and node_modules/
-	rm -rf dist coverage node_modules
+clean: ## Remove dist/, site/dist/, coverage/ and node_modules/
+	rm -rf dist coverage node_modules site/dist
 
 # Node 26's official binary needs libatomic, which a minimal Debian does not have.
 $(installed): package-lock.json

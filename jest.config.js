@@ -52,5 +52,6 @@ export default {
     ...suite('kinds', withSetup('kinds')),
     ...suite('e2e', withSetup('e2e')),
     ...suite('release'),
+    ...suite('site'),
   ],
 };

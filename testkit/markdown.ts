@@ -32,12 +32,19 @@ export function linksOf(markdown: string): readonly string[] {
   return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)[^)]*\)/g)].map(([, link = '']) => link);
 }
 
+/** Returns the anchor that GitHub generates for the text of a heading, if it is the first one with this text. */
+export const headingAnchor = (text: string): string =>
+  text
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+
 /** Returns the anchors that GitHub generates for a page's headings. */
 export function headingAnchors(markdown: string): readonly string[] {
   const seen = new Map<string, number>();
   return [...markdown.replaceAll(fence, '').matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => {
-    const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
-    const anchor = text.replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-');
+    const anchor = headingAnchor(heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1'));
     const times = seen.get(anchor) ?? 0;
     seen.set(anchor, times + 1);
     return times === 0 ? anchor : `${anchor}-${times}`;

@@ -101,6 +101,8 @@ const nightlyNeeds = {
   kinds: onCluster,
   e2e: onCluster,
   release: { ...onCluster, programs: [...(onCluster.programs ?? []), ...apiServer, 'registry'] },
+  // Its tests open pages in a browser, without a cluster.
+  site: {},
 } as const;
 
 type NightlyFiles = {
@@ -162,6 +164,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-release', { folder: 'release' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
+  nightly('nightly-site', { folder: 'site' }),
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
   { ...check('nightly-mutation', process.execPath, 'test/mutate.ts'), programs: integrationPrograms },

@@ -26,7 +26,7 @@ const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const page = (name: string): string => read(`docs/${name}.md`);
 
-const notOurs = ['node_modules/**', 'dist/**', 'coverage/**'];
+const notOurs = ['node_modules/**', 'dist/**', 'coverage/**', 'site/dist/**', 'site/node_modules/**'];
 const pages = globSync('**/*.md', { cwd: root, exclude: notOurs }).sort();
 
 describe('links', () => {

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -40,8 +40,8 @@ const matches = (pattern: RegExp): readonly { readonly where: string; readonly n
   commands.flatMap(({ where, run }) => [...run.matchAll(pattern)].map((match) => ({ where, name: String(match[1]) })));
 
 describe('the workflows', () => {
-  test('are ci, nightly and release', () => {
-    expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'nightly.yml', 'release.yml']);
+  test('are ci, nightly, release and site', () => {
+    expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'nightly.yml', 'release.yml', 'site.yml']);
   });
 
   test('run every nightly suite', () => {
@@ -85,6 +85,7 @@ describe('the workflows', () => {
       'release.yml: image': { contents: 'read', packages: 'write', 'id-token': 'write' },
       'release.yml: chart': { contents: 'write', packages: 'write', 'id-token': 'write' },
       'release.yml: release': { contents: 'write' },
+      'site.yml: publish': { contents: 'write' },
     });
   });
 
@@ -116,6 +117,49 @@ describe('the workflows', () => {
     expect(JSON.stringify(release.release?.steps)).toContain('gh release view \\"v$VERSION\\" > view.txt || ');
   });
 
+  test('replace the site on the branch of Pages, and keep the chart repository', async () => {
+    const steps = workflows.find(({ file }) => file === 'site.yml')?.workflow.jobs.publish?.steps ?? [];
+    const replace = steps.find(({ run }) => run?.includes('gh-pages'))?.run ?? '';
+    const folder = await mkdtemp(join(tmpdir(), 'site-on-pages-'));
+    const [origin, clone, site] = ['origin', 'clone', 'site'].map((name) => join(folder, name)) as [
+      string,
+      string,
+      string,
+    ];
+    const git = (cwd: string, ...args: readonly string[]) =>
+      execa('git', ['-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { cwd });
+    const publish = () =>
+      execa('bash', ['-e', '-c', replace], {
+        cwd: clone,
+        env: { RUNNER_TEMP: folder, GITHUB_SHA: '0123456789abcdef' },
+      });
+    const published = async () =>
+      (await git(origin, 'ls-tree', '-r', '--name-only', 'gh-pages')).stdout.split('\n').sort();
+    try {
+      await git(folder, 'init', '--quiet', '--initial-branch=main', origin);
+      await git(origin, 'commit', '--quiet', '--allow-empty', '--message=code');
+      await git(folder, 'clone', '--quiet', origin, clone);
+      await mkdir(join(site, 'docs'), { recursive: true });
+      await writeFile(join(site, 'docs/old.html'), 'old');
+      // There is no branch yet.
+      await publish();
+      expect(await published()).toEqual(['.nojekyll', 'docs/old.html']);
+      // A release adds a chart.
+      const pages = join(folder, 'pages');
+      for (const name of ['index.yaml', 'echoperator-1.0.0.tgz']) await writeFile(join(pages, name), name);
+      await git(pages, 'add', '--all');
+      await git(pages, 'commit', '--quiet', '--message=chart');
+      await git(pages, 'push', '--quiet', 'origin', 'gh-pages');
+      await git(clone, 'worktree', 'remove', pages);
+      await rm(join(site, 'docs'), { recursive: true });
+      await writeFile(join(site, 'new.html'), 'new');
+      await publish();
+      expect(await published()).toEqual(['.nojekyll', 'echoperator-1.0.0.tgz', 'index.yaml', 'new.html']);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
   test('lint the workflows for each push', () => {
     const ci = jobs.filter(({ file }) => file === 'ci.yml').flatMap(({ job }) => job.steps ?? []);
     expect(ci.map(({ run }) => run)).toContain('make test-nightly SUITE=nightly-workflows');
@@ -134,14 +178,15 @@ describe('the workflows', () => {
   test('hold the tokens to publish only in jobs that run none of our packages, and that publish what others have built', () => {
     const publishing = jobs.filter(({ job }) => job.permissions !== undefined || job.environment !== undefined);
     expect(publishing.length).toBeGreaterThan(3);
-    for (const { where, name, job } of publishing) {
+    for (const { where, name, file, job } of publishing) {
       const text = JSON.stringify(job.steps);
       expect({ where, text }).toEqual({
         where,
         text: expect.not.stringMatching(/npm (ci|install|run|exec)|npx|build-push-action/),
       });
       expect({ where, text }).toEqual({ where, text: expect.stringContaining('actions/download-artifact@') });
-      expect({ where, built: reaches(name, 'build') }).toEqual({ where, built: true });
+      const needsBuild = file === 'release.yml' ? reaches(name, 'build') : job.needs === 'build';
+      expect({ where, built: needsBuild }).toEqual({ where, built: true });
     }
     for (const { where, job } of jobs.filter(({ job }) => JSON.stringify(job.steps ?? []).includes('upload-artifact')))
       expect({ where, permissions: job.permissions, environment: job.environment }).toEqual({ where });

@@ -1,0 +1,2 @@
+/** Vite bundles style sheets. */
+declare module '*.css' {}
