@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { join, normalize, sep } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
   type CustomKind,
@@ -23,7 +23,8 @@ export const generate: Subcommand = {
   run: async (args: readonly string[], output: Output): Promise<number> => {
     const { module, chart, docs, check } = optionsOf(args);
     const loaded = await loadControllers(module);
-    const source = normalize(module).replaceAll(sep, '/');
+    // Never absolute, so that the files are the same on each machine.
+    const source = relative('.', module).replaceAll(sep, '/');
     const [ofChart, pages] = [
       chart === undefined ? undefined : await chartFiles(chart, loaded, source),
       docs === undefined ? undefined : await pageFiles(docs, loaded),
