@@ -128,6 +128,19 @@ describe('in an empty project on Node 24', () => {
     await project.run('node --test simulation.ts');
   });
 
+  test('the command generates from the guide what its page says, and finds it up to date', async () => {
+    const generate = 'npx echoperator-cli generate greeter.ts --chart chart --docs docs';
+    expect((await project.run(generate)).split('\n').sort()).toEqual([
+      'wrote chart/crds/greetings.example.com.yaml',
+      'wrote chart/files/rules.yaml',
+      'wrote docs/greeting.md',
+    ]);
+    expect(await project.read('docs/greeting.md')).toContain('| `who` | a string of 1 to 100 characters; required |');
+    expect(await project.run(`${generate} --check`)).toBe('');
+    await project.run('rm docs/greeting.md');
+    await expect(project.run(`${generate} --check`)).rejects.toThrow('docs/greeting.md is out of date');
+  });
+
   test('without a kubeconfig the operator says so in one line', async () => {
     const { exitCode, all } = await project.start('node', ['greeter.ts'], { KUBECONFIG: '', HOME: folder });
     expect(all).toMatch(/^greeter: cannot find an API server: .*\.kube\/config is not readable$/);
@@ -155,6 +168,10 @@ describe('the guide, on a real API server', () => {
       else await project.run(command);
     }
     expect(operator).toBeDefined();
+  });
+
+  test('the API server accepts the generated CRD, which is the one that it has', async () => {
+    expect(await project.run('kubectl diff --filename chart/crds')).toBe('');
   });
 
   test('it restores a ConfigMap that somebody changed or deleted', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 import { runSteps, standardDisplay } from '../../../tools/progress.ts';
+import { publishedPackages } from '../../../tools/release/npm-package.ts';
 import { guideCommands } from './guide.ts';
 import { ensureNode24 } from './node24.ts';
 import { EmptyProject, packTarballs, type Tarballs } from './project.ts';
@@ -30,20 +31,20 @@ export function prepared(): Prepared {
 }
 
 /** What the tests have npm install: as the guide says, and what type-checking its files needs beside that. */
-export async function installCommands({
-  runtime,
-  testing,
-}: Tarballs): Promise<{ readonly guide: string; readonly types: string }> {
+export async function installCommands(tarballs: Tarballs): Promise<{ readonly guide: string; readonly types: string }> {
   const [, install] = guideCommands();
   return {
-    guide: await pinned(install?.command ?? '', runtime),
+    guide: await pinned(install?.command ?? '', tarballs),
     // The last for declarations of @kubernetes/client-node that import it, where the package itself does not.
-    types: await pinned('npm install @types/node echoperator-testing.tgz @types/ws@8.18.2', testing),
+    types: await pinned(
+      'npm install @types/node echoperator-testing.tgz echoperator-cli.tgz @types/ws@8.18.2',
+      tarballs,
+    ),
   };
 }
 
 /** The guide names no versions: those that the repository is tested with. */
-async function pinned(command: string, tarball: string): Promise<string> {
+async function pinned(command: string, tarballs: Tarballs): Promise<string> {
   const manifest = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>;
     readonly devDependencies: Readonly<Record<string, string>>;
@@ -51,7 +52,11 @@ async function pinned(command: string, tarball: string): Promise<string> {
   const versions = { ...manifest.devDependencies, ...manifest.dependencies };
   return command
     .split(' ')
-    .map((word) => (word.endsWith('.tgz') ? tarball : word in versions ? `${word}@${versions[word]}` : word))
+    .map((word) => {
+      const name = publishedPackages.find((each) => word.includes(`echoperator-${each}`) && word.endsWith('.tgz'));
+      if (name !== undefined) return tarballs[name];
+      return word in versions ? `${word}@${versions[word]}` : word;
+    })
     .join(' ');
 }
 
@@ -80,7 +85,7 @@ export async function prepare(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
   const npmCache = join(cacheFolder(), 'npm');
   let node24 = '';
-  let tarballs: Tarballs = { runtime: '', testing: '' };
+  let tarballs: Tarballs = { runtime: '', testing: '', cli: '' };
   const steps = [
     {
       title: 'Node 24',
@@ -118,7 +123,7 @@ async function fillCache(
   const manifest = (name: string) => readFile(join(folder, '../packages', name, 'package.json'), 'utf8');
   const wanted = [
     commands.guide.replace(tarballs.runtime, await manifest('runtime')),
-    commands.types.replace(tarballs.testing, await manifest('testing')),
+    commands.types.replace(tarballs.testing, await manifest('testing')).replace(tarballs.cli, await manifest('cli')),
   ].join('\n');
   const filled = join(npmCache, `filled-${createHash('sha256').update(wanted).digest('hex')}`);
   const isFilled = await access(filled).then(

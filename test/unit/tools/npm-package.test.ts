@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { entriesOf, publishedManifest } from '../../../tools/release/npm-package.ts';
+import { entriesOf, publishedManifest, publishedPackages } from '../../../tools/release/npm-package.ts';
 
 const manifest = {
   name: '@scope/kit',
@@ -28,4 +30,15 @@ test('a published manifest leads to compiled code, and asks for the other packag
     dependencies: { undici: '^8.12.4' },
     peerDependencies: { '@scope/core': '1.2.3', typebox: '^1.4.3' },
   });
+});
+
+test('the commands of a published manifest are compiled code', () => {
+  const published = publishedManifest({ ...manifest, bin: { kit: './src/main.ts' } }, '1.2.3');
+  expect(published).toMatchObject({ bin: { kit: 'dist/main.js' } });
+});
+
+test('the release packs and publishes every package', async () => {
+  const workflow = await readFile(join(import.meta.dirname, '../../../.github/workflows/release.yml'), 'utf8');
+  expect(workflow).toContain(`npm pack ${publishedPackages.map((name) => `./dist/packages/${name}`).join(' ')} `);
+  expect(workflow).toContain(`package: [${publishedPackages.join(', ')}]\n`);
 });
