@@ -6,7 +6,8 @@
  * - the examples of the kinds, from their pages;
  * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of
- *   the runtime's public API.
+ *   the runtime's public API;
+ * - the versions that `npm create @echoperator/operator` pins.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -32,6 +33,7 @@ import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
 import { chartValuesFile, hardenedValuesFile, withoutAggregation, withSwitches } from './generate-values.ts';
+import { pinnedVersions, versionsFile } from './generate-versions.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -126,6 +128,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     [builtInDefaultsFile, await builtInDefaults()],
     ...(await apiReports()),
     [builtInKindsFile, await builtInKinds()],
+    [versionsFile, await pinnedVersions(root)],
     ...dashboards(),
   ]);
 }
@@ -133,7 +136,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, ...apiReportFiles];
+  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, versionsFile, ...apiReportFiles];
   const examples = controllerNames.map(exampleOf);
   for (const file of [
     ...single,
