@@ -59,8 +59,9 @@ function parse(args: readonly string[]) {
     if (extra !== undefined) throw new InvalidNameError(`folder: got one more, ${JSON.stringify(extra)}, takes one`);
     return parsed;
   } catch (error) {
-    // parseArgs names the option in its message.
-    if (error instanceof TypeError) throw new InvalidNameError(error.message, { cause: error });
+    const { code, message } = error as NodeJS.ErrnoException;
+    // The message of parseArgs names the option.
+    if (code?.startsWith('ERR_PARSE_ARGS')) throw new InvalidNameError(message, { cause: error });
     throw error;
   }
 }

@@ -34,3 +34,9 @@ test('the commands of a published manifest are compiled code', () => {
   const published = publishedManifest({ ...manifest, bin: { kit: './src/main.ts' } }, '1.2.3');
   expect(published).toMatchObject({ bin: { kit: 'dist/main.js' } });
 });
+
+test('a published manifest names the files that are published beside the code', () => {
+  expect(publishedManifest({ ...manifest, files: ['template'] }, '1.2.3')).toMatchObject({
+    files: ['dist', 'template'],
+  });
+});
