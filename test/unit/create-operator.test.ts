@@ -159,6 +159,24 @@ describe('a created operator', () => {
     for (const [, name = ''] of workflow.matchAll(/npm run ([\w-]+)/g)) expect(scripts).toHaveProperty(name);
   });
 
+  test('is the one that docs/getting-started.md describes', async () => {
+    const page = readFileSync(join(template, '../../../docs/getting-started.md'), 'utf8');
+    const [, words = ''] = /^ {4}\$ npm create @echoperator\/operator (.+)$/m.exec(page) ?? [];
+    const [name = '', ...options] = words.split(' ');
+    const path = join(folder, name);
+    expect(await runCommand([path, ...options.slice(1)], { out: () => {}, error: () => {} })).toBe(0);
+    const rows = [...page.matchAll(/^\| (`.+?) \|/gm)].flatMap(([, cell = '']) => cell.match(/[^`, ]+(?=`)/g) ?? []);
+    expect(rows).toHaveLength(10);
+    for (const file of rows) expect({ file, exists: existsSync(join(path, file)) }).toEqual({ file, exists: true });
+    const { scripts } = JSON.parse(await readFile(join(path, 'package.json'), 'utf8'));
+    const named = [...page.matchAll(/^ {4}\$ npm run (\w+)$/gm)].map(([, script = '']) => script);
+    expect(named).toEqual(['generate', 'lint', 'dev']);
+    for (const script of named) expect(scripts).toHaveProperty(script);
+    const source = await readFile(join(path, 'src/greeting.ts'), 'utf8');
+    expect(source).toContain("version: 'v1alpha1'");
+    expect(source).toContain('text: spec.text');
+  });
+
   test('may be in a new repository of git', async () => {
     await mkdir(join(folder, 'my-operator/.git'), { recursive: true });
     await create();

@@ -29,7 +29,7 @@ after(async () => {
   stop.abort();
   await running;
   await client?.close();
-  await server?.stop();
+  await server?.close();
 });
 
 test('keeps the ConfigMap until its owner is deleted', async () => {
