@@ -155,7 +155,12 @@ export const nightlySuites: readonly Suite[] = [
     ...nightly('nightly-alerts', { folder: 'integration', paths: '/alerts' }),
     programs: [...integrationPrograms, 'prometheus'],
   },
-  nightly('nightly-package', { folder: 'package' }),
+  nightly('nightly-package', { folder: 'package', paths: '/package\\.nightly' }),
+  {
+    ...nightly('nightly-scaffold', { folder: 'package', paths: '/create-operator' }),
+    ...onCluster,
+    programs: [...new Set([...apiServer, ...clusterPrograms, 'helm4' as const])],
+  },
   nightly('nightly-kinds', { folder: 'kinds' }),
   {
     ...nightly('nightly-helm', { folder: 'e2e', paths: '/(helm|image-registry)' }),

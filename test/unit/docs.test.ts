@@ -290,8 +290,8 @@ describe('the commands that the pages show', () => {
   test('name only resources that exist', () => {
     const builtIn = Object.values(builtInKinds).flatMap(({ kind, plural }) => [kind.toLowerCase(), plural]);
     const short = ['pod', 'pods', 'crd', 'pvc', 'pv'];
-    // The guide's kind, and placeholders.
-    const ofThePage = ['greeting', 'greetings', 'KIND'];
+    // The kinds of the guide and of a new operator, and a placeholder.
+    const ofThePage = ['greeting', 'greetings', 'samplekind', 'KIND'];
     const known = new Set([...custom, ...builtIn, ...short, ...ofThePage]);
     const verbs = ['get', 'describe', 'delete', 'wait', 'patch', 'edit', 'explain'];
     const named = commands.flatMap(({ path, words: [verb = '', resources = ''] }) => {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { replaceTable } from './tables.ts';
+import { replaceTable } from '@echoperator/cli';
 
 const part = 'state of publication';
 

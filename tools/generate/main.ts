@@ -7,7 +7,8 @@
  * - the tables of kinds, reasons, settings, metrics and log lines in docs/ and in the chart's README, and the notices that
  *   nothing is released;
  * - the pet store's protobuf code, Kubernetes' built-in kinds with their merge rules and defaults, and the report of
- *   the runtime's public API.
+ *   the runtime's public API;
+ * - the versions that `npm create @echoperator/operator` pins.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -35,6 +36,7 @@ import { noticePages, notices } from './generate-notices.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { chartValuesFile, hardenedValuesFile, withoutAggregation, withSwitches } from './generate-values.ts';
+import { pinnedVersions, versionsFile } from './generate-versions.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -120,6 +122,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     [builtInDefaultsFile, await builtInDefaults()],
     ...(await apiReports()),
     [builtInKindsFile, await builtInKinds()],
+    [versionsFile, await pinnedVersions(root)],
     ...dashboards(),
   ]);
   return new Map([...generated, ...(await notices(root, generated))]);
@@ -128,7 +131,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, ...apiReportFiles];
+  const single = [builtInTypesFile, builtInDefaultsFile, builtInKindsFile, versionsFile, ...apiReportFiles];
   const examples = controllerNames.map(exampleOf);
   for (const file of [
     ...single,

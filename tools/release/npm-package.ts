@@ -15,7 +15,7 @@ import { execa } from 'execa';
 const repository = join(import.meta.dirname, '../..');
 
 /** The folders of the published packages in `packages/`. */
-export const publishedPackages = ['runtime', 'testing', 'cli'] as const;
+export const publishedPackages = ['runtime', 'testing', 'cli', 'create-operator'] as const;
 export type PublishedPackage = (typeof publishedPackages)[number];
 
 /** A package's own package.json. Its entries name source files. */
@@ -24,6 +24,8 @@ export interface Manifest {
   readonly exports: Readonly<Record<string, string>>;
   /** The commands. They name source files too. */
   readonly bin?: Readonly<Record<string, string>>;
+  /** Files and folders that are published beside the compiled code. */
+  readonly files?: readonly string[];
   readonly peerDependencies?: Readonly<Record<string, string>>;
   readonly [field: string]: unknown;
 }
@@ -44,7 +46,7 @@ export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, stri
  * of the other packages.
  */
 export function publishedManifest(manifest: Manifest, version: string): object {
-  const { exports, bin, peerDependencies = {} } = manifest;
+  const { exports, bin, files = [], peerDependencies = {} } = manifest;
   const compiled = Object.entries(exports).map(([entry, source]) => {
     const path = `./dist/${moduleOf(source)}`;
     return [entry, { types: `${path}.d.ts`, default: `${path}.js` }];
@@ -54,7 +56,7 @@ export function publishedManifest(manifest: Manifest, version: string): object {
   return {
     ...manifest,
     version,
-    files: ['dist'],
+    files: ['dist', ...files],
     exports: Object.fromEntries(compiled),
     ...(bin && { bin: Object.fromEntries(commands) }),
     peerDependencies: Object.fromEntries(peers),
@@ -79,10 +81,11 @@ export async function buildPackages(folder = join(repository, 'dist/packages')):
     const built = join(folder, name);
     await mkdir(built);
     await rename(join(compiled, name, 'src'), join(built, 'dist'));
-    const manifest = publishedManifest(await manifestOf(name), version);
-    await writeFile(join(built, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+    const manifest = await manifestOf(name);
+    await writeFile(join(built, 'package.json'), `${JSON.stringify(publishedManifest(manifest, version), null, 2)}\n`);
     await cp(join(repository, 'LICENSE'), join(built, 'LICENSE'));
-    await cp(join(repository, 'packages', name, 'README.md'), join(built, 'README.md'));
+    for (const file of ['README.md', ...(manifest.files ?? [])])
+      await cp(join(repository, 'packages', name, file), join(built, file), { recursive: true });
   }
   await rm(compiled, { recursive: true });
 }

@@ -6,6 +6,7 @@ import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 import { runSteps, standardDisplay } from '../../../tools/progress.ts';
 import { publishedPackages } from '../../../tools/release/npm-package.ts';
+import { createOperator, installOperator } from './created-operator.ts';
 import { guideCommands } from './guide.ts';
 import { ensureNode24 } from './node24.ts';
 import { EmptyProject, packTarballs, type Tarballs } from './project.ts';
@@ -85,7 +86,7 @@ export async function prepare(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
   const npmCache = join(cacheFolder(), 'npm');
   let node24 = '';
-  let tarballs: Tarballs = { runtime: '', testing: '', cli: '' };
+  let tarballs: Tarballs = { runtime: '', testing: '', cli: '', 'create-operator': '' };
   const steps = [
     {
       title: 'Node 24',
@@ -121,9 +122,11 @@ async function fillCache(
   const project = await EmptyProject.make(folder, projectEnvironment({ node24, npmCache }));
   const commands = await installCommands(tarballs);
   const manifest = (name: string) => readFile(join(folder, '../packages', name, 'package.json'), 'utf8');
+  const versions = await readFile(join(folder, '../packages/create-operator/versions.json'), 'utf8');
   const wanted = [
     commands.guide.replace(tarballs.runtime, await manifest('runtime')),
     commands.types.replace(tarballs.testing, await manifest('testing')).replace(tarballs.cli, await manifest('cli')),
+    versions,
   ].join('\n');
   const filled = join(npmCache, `filled-${createHash('sha256').update(wanted).digest('hex')}`);
   const isFilled = await access(filled).then(
@@ -134,5 +137,7 @@ async function fillCache(
   await project.run('npm init --yes');
   await project.run(`${commands.guide} --prefer-offline`);
   await project.run(`${commands.types} --prefer-offline`);
+  const parent = await EmptyProject.make(join(folder, 'created'), projectEnvironment({ node24, npmCache }));
+  await (await createOperator(parent, tarballs)).run(`${installOperator(tarballs)} --prefer-offline`);
   await writeFile(filled, wanted);
 }

@@ -36,6 +36,11 @@ export class EmptyProject {
     return new EmptyProject(folder, environment);
   }
 
+  /** A project in a folder of this one, with the same environment and the given variables. */
+  async subfolder(name: string, environment: Readonly<Record<string, string>> = {}): Promise<EmptyProject> {
+    return EmptyProject.make(join(this.folder, name), { ...this.#environment, ...environment });
+  }
+
   async write(name: string, text: string): Promise<void> {
     await writeFile(join(this.folder, name), text);
   }

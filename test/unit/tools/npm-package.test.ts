@@ -37,8 +37,8 @@ test('the commands of a published manifest are compiled code', () => {
   expect(published).toMatchObject({ bin: { kit: 'dist/main.js' } });
 });
 
-test('the release packs and publishes every package', async () => {
-  const workflow = await readFile(join(import.meta.dirname, '../../../.github/workflows/release.yml'), 'utf8');
-  expect(workflow).toContain(`npm pack ${publishedPackages.map((name) => `./dist/packages/${name}`).join(' ')} `);
-  expect(workflow).toContain(`package: [${publishedPackages.join(', ')}]\n`);
+test('a published manifest names the files that are published beside the code', () => {
+  expect(publishedManifest({ ...manifest, files: ['template'] }, '1.2.3')).toMatchObject({
+    files: ['dist', 'template'],
+  });
 });

@@ -56,6 +56,6 @@ export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
 export { getIfPresent } from './get-if-present.ts';
 export { isInCluster } from './in-cluster.ts';
-export { kubeconfigConnection } from './kubeconfig.ts';
+export { type ContextChoice, kubeconfigConnection } from './kubeconfig.ts';
 export { listPages } from './list-pages.ts';
 export { NoResponseError } from './no-response-error.ts';

@@ -8,23 +8,40 @@ import { parseProxy, proxyFromEnvironment } from './proxy.ts';
 
 type ClientNode = typeof import('./client-node.ts');
 
+/** Which context of a kubeconfig to use. */
+export interface ContextChoice {
+  /** The name of a context. Default: the current context. */
+  readonly context?: string | undefined;
+  /**
+   * Whether to refuse the current context unless its server is on this machine, so that a program under development
+   * does not work on a cluster that nobody named. A context that is named is never refused. Default false.
+   */
+  readonly loopbackOnly?: boolean | undefined;
+}
+
 /**
- * Connects with the current context of a kubeconfig. The files that it names (CA, client certificate, key, token) are
+ * Connects with a context of a kubeconfig. The files that it names (CA, client certificate, key, token) are
  * read again every minute, and exec plugins run again when their credentials expire. Both happen at once after the
  * server rejected the credentials. As in client-go, a server without TLS (`http://`) gets no credentials.
  *
  * @param path Default: the files in `KUBECONFIG`, or `~/.kube/config`.
  * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig takes precedence. Default: no
  *   proxy.
+ * @param context which context. Default: the current one.
  * @throws ConnectionError with the kubeconfig's path if the kubeconfig or a file that it names is unreadable or
- *   invalid.
+ *   invalid, and with the name of a context that the kubeconfig lacks or that the choice refuses.
  */
-export async function kubeconfigConnection(path?: string, environment: NodeJS.ProcessEnv = {}): Promise<Connection> {
+export async function kubeconfigConnection(
+  path?: string,
+  environment: NodeJS.ProcessEnv = {},
+  { context, loopbackOnly = false }: ContextChoice = {},
+): Promise<Connection> {
   const name = `kubeconfig ${path ?? 'at its default place'}`;
   // Loaded on demand, because it loads the whole generated API and a pod does not need it.
   const clientNode = await import('./client-node.ts');
   const files = path === undefined ? defaultFiles() : [path];
   const kubeConfig = loadMerged(clientNode, files, name);
+  if (context !== undefined) selectContext(kubeConfig, context, name);
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) {
     throw new ConnectionError(`the ${name} has no cluster for its current context "${kubeConfig.getCurrentContext()}"`);
@@ -39,6 +56,12 @@ export async function kubeconfigConnection(path?: string, environment: NodeJS.Pr
   const proxy = cluster.proxyUrl
     ? parseProxy(cluster.proxyUrl, `the ${name}`)
     : proxyFromEnvironment(server, environment);
+  if (loopbackOnly && context === undefined && !(proxy === undefined && isLoopback(server))) {
+    throw new ConnectionError(
+      `the current context "${kubeConfig.getCurrentContext()}" of the ${name} leads to ${server.origin}, ` +
+        'which is not on this machine: name the context to use this cluster',
+    );
+  }
   const usesTls = server.protocol === 'https:';
   const credentials = await kubeconfigUser(clientNode, { cluster, user, files, usesTls }).catch((cause: unknown) => {
     throw new ConnectionError(`cannot use the ${name}: ${String(cause)}`, { cause });
@@ -82,6 +105,24 @@ function loadMerged({ KubeConfig: Config }: ClientNode, files: readonly string[]
   });
   return merged;
 }
+
+/** @throws ConnectionError if the kubeconfig has no context of this name */
+function selectContext(kubeConfig: KubeConfig, context: string, name: string): void {
+  const names = kubeConfig
+    .getContexts()
+    .map((each) => each.name)
+    .sort();
+  if (!names.includes(context)) {
+    throw new ConnectionError(
+      `the ${name} has no context "${context}": its contexts are ${names.join(', ') || 'none'}`,
+    );
+  }
+  kubeConfig.setCurrentContext(context);
+}
+
+/** Whether a server is on this machine. The URL has normalized its IP address. */
+const isLoopback = ({ hostname }: URL): boolean =>
+  hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname);
 
 const firstOfEachName = <T extends { readonly name: string }>(entries: readonly T[]): T[] => [
   ...new Map(entries.toReversed().map((entry) => [entry.name, entry])).values(),

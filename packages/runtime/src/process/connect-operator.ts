@@ -5,6 +5,7 @@ import type { Client } from '../client/client.ts';
 import { connect } from '../client/connect.ts';
 import type { Connection } from '../client/connection.ts';
 import { HttpClient } from '../client/http-client.ts';
+import type { ContextChoice } from '../client/kubeconfig.ts';
 import { Transport } from '../client/transport.ts';
 import type { LeaderElector } from '../leader-election/leader-elector.ts';
 import { Manager, type Readiness } from '../manager/manager.ts';
@@ -15,7 +16,7 @@ import type { Logger } from '../shared/logger.ts';
 import { Candidate, type LeaderElectionOptions, type Leadership } from './candidate.ts';
 
 /** Options of {@link connectOperator}. */
-export interface ConnectOptions {
+export interface ConnectOptions extends ContextChoice {
   /** The operator's field manager, under which the API server tracks the fields that it sets. A DNS subdomain. */
   readonly name: string;
   /** The source of `KUBECONFIG`, `HOME` and the variables of a pod: `process.env`. Required without `connection`. */
@@ -114,8 +115,10 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
  */
 export async function connectOperatorWith(metrics: Metrics, options: ConnectOptions): Promise<Operator> {
   const { name, environment, log, kubeconfigPath, leaderElection, userAgent = name } = options;
-  const { drainTimeoutMs, cacheSyncTimeoutMs } = options;
-  const connection = options.connection ?? (await connect({ environment: required(environment), kubeconfigPath }));
+  const { drainTimeoutMs, cacheSyncTimeoutMs, context, loopbackOnly } = options;
+  const connection =
+    options.connection ??
+    (await connect({ environment: required(environment), kubeconfigPath, context, loopbackOnly }));
   const observe = metrics.requests(connection.server.host);
   const transport = new Transport(connection, { userAgent, observe });
   const candidate =

@@ -470,6 +470,62 @@ describe('a plugin', () => {
   });
 });
 
+describe('the context', () => {
+  /** A kubeconfig whose current context is `current` and which also has the context `other`. */
+  async function contexts(servers: { readonly current: string; readonly other: string; readonly proxy?: string }) {
+    const path = join(directory, 'config');
+    const { proxy } = servers;
+    const clusters = Object.entries({ current: servers.current, other: servers.other });
+    const content = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: clusters.map(([name, server]) => ({ name, cluster: { server, ...(proxy && { 'proxy-url': proxy }) } })),
+      users: [{ name: 'me', user: {} }],
+      contexts: clusters.map(([name]) => ({ name, context: { cluster: name, user: 'me' } })),
+      'current-context': 'current',
+    };
+    await writeFile(path, stringify(content));
+    return path;
+  }
+  const remote = 'https://prod.example.com:6443';
+
+  test('that is named is used, also in a pod and also if its server is remote', async () => {
+    const KUBECONFIG = await contexts({ current: 'https://127.0.0.1:6443', other: remote });
+    const environment = { KUBECONFIG, KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    const choice = { kubeconfigPath: undefined, environment, context: 'other', loopbackOnly: true };
+    expect((await connect(choice)).server.origin).toBe(remote);
+  });
+
+  test('that does not exist is an error, which lists the others', async () => {
+    const path = await contexts({ current: remote, other: remote });
+    await expect(kubeconfigConnection(path, {}, { context: 'staging' })).rejects.toThrow(
+      new ConnectionError(`the kubeconfig ${path} has no context "staging": its contexts are current, other`),
+    );
+  });
+
+  test.each(['https://127.0.0.1:6443', 'https://localhost:6443', 'https://[::1]:6443', 'https://127.1:6443'])(
+    'that is current is used with loopbackOnly if its server is %s',
+    async (current) => {
+      const path = await contexts({ current, other: remote });
+      await expect(kubeconfigConnection(path, {}, { loopbackOnly: true })).resolves.toBeDefined();
+    },
+  );
+
+  test.each([
+    [remote, undefined],
+    ['https://127.0.0.1.example.com', undefined],
+    ['https://[::2]:6443', undefined],
+    // The proxy decides what its loopback is.
+    ['https://127.0.0.1:6443', 'http://proxy.example.com:3128'],
+  ])('that is current is refused with loopbackOnly if its server is %s and its proxy %s', async (current, proxy) => {
+    const path = await contexts({ current, other: remote, ...(proxy && { proxy }) });
+    await expect(kubeconfigConnection(path, {}, { loopbackOnly: true })).rejects.toThrow(
+      `the current context "current" of the kubeconfig ${path} leads to ${new URL(current).origin}`,
+    );
+    await expect(kubeconfigConnection(path)).resolves.toBeDefined();
+  });
+});
+
 describe('connect', () => {
   test('uses the given kubeconfig, even in a pod', async () => {
     const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
