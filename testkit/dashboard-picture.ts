@@ -118,7 +118,7 @@ function stateOf({ mappings = [], thresholds }: PanelQuery['field'], value: numb
   return step && { text: undefined, color: colors[step.color] };
 }
 
-const inPanel = { left: 64, right: 16, top: 34, outerBoundsMode: 'none' } as const;
+const inPanel = { left: 64, right: 36, top: 34, outerBoundsMode: 'none' } as const;
 const quietAxis = { axisTick: { show: false }, axisLine: { lineStyle: { color: shades.faint.light } } } as const;
 const timeAxis = {
   type: 'time',
