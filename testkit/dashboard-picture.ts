@@ -147,7 +147,7 @@ function graphOption(lines: readonly Line[]): EChartsOption {
       icon: 'roundRect',
       data: named,
       // Names of one width stand in columns.
-      textStyle: { ...font, fontSize: 12, width: 166 },
+      textStyle: { ...font, fontSize: 12, width: 166, lineHeight: 14 },
       formatter: (name) => (name.length > 25 ? `${name.slice(0, 24)}…` : name),
     },
     xAxis: timeAxis,
