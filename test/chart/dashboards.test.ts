@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { panelQueries } from '../../testkit/dashboards.ts';
+import { panelQueries, readDashboards } from '../../testkit/dashboards.ts';
 import { ofExternal, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { Helm, helmNames } from './helm.ts';
 
@@ -80,3 +80,23 @@ it('the ConfigMap has both dashboards and the label of the sidecar', async () =>
   const set = { namespace: 'monitoring', labels: { dashboards: 'mine' }, annotations: { grafana_folder: 'Operators' } };
   expect((await render(set))?.metadata).toMatchObject(set);
 });
+
+it.each([...readDashboards()])(
+  'the dashboard %s shows at first five panels about health, and has its details folded',
+  (_, panels) => {
+    const rows = panels.filter(({ type }) => type === 'row');
+    expect(rows[0]?.title).toBe('Is it healthy?');
+    const [, second] = rows;
+    const first = panels.filter(({ type, gridPos }) => type !== 'row' && gridPos.y < second!.gridPos.y);
+    expect(first.map(({ type }) => type)).toEqual(['stat', 'stat', 'stat', 'stat', 'state-timeline']);
+    // A screen has about 24 rows of Grafana's grid.
+    expect(second!.gridPos.y).toBeLessThanOrEqual(12);
+    for (const { title, collapsed, panels: inside = [] } of rows) {
+      expect({ title, isFolded: collapsed === true, hasPanels: inside.length > 0 }).toEqual({
+        title,
+        isFolded: title!.startsWith('Details'),
+        hasPanels: title!.startsWith('Details'),
+      });
+    }
+  },
+);

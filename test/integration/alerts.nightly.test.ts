@@ -199,7 +199,10 @@ test('every query of every panel returns data', async () => {
   if (pictures === undefined) return;
   for (const dashboard of new Set(queries.map((each) => each.dashboard))) {
     const shown = [...results].filter(([each]) => each.dashboard === dashboard);
-    await writeFile(join(pictures, `dashboard-${dashboard}.svg`), dashboardPicture(shown));
+    await writeFile(
+      join(pictures, `dashboard-${dashboard}.svg`),
+      dashboardPicture(`The dashboard ${dashboard}, drawn from a run of the operator`, shown),
+    );
   }
 });
 

@@ -1,13 +1,19 @@
+import * as common from '@grafana/grafana-foundation-sdk/common';
 import {
   type Dashboard,
   DashboardBuilder,
   DatasourceVariableBuilder,
+  MappingType,
+  type Panel as PanelJson,
   QueryVariableBuilder,
   RowBuilder,
+  ThresholdsConfigBuilder,
+  ThresholdsMode,
   VariableRefresh,
 } from '@grafana/grafana-foundation-sdk/dashboard';
 import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
+import { PanelBuilder as StateTimelineBuilder } from '@grafana/grafana-foundation-sdk/statetimeline';
 import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
 
 /** Contains the dashboards as JSON. */
@@ -26,14 +32,36 @@ interface PanelOptions {
   /** Information that the panel's title does not have. */
   readonly description?: string;
   readonly unit?: string;
-  /** Of 24 columns. Default 8. */
+  /** Of 24 columns. */
   readonly width?: number;
 }
 
-type Panel = (builder: DashboardBuilder) => DashboardBuilder;
+interface NumberOptions extends PanelOptions {
+  /** The values from which the number is yellow and red. Without them it is never coloured. */
+  readonly limits?: Limits;
+  /** Texts for the values 0 and 1. */
+  readonly states?: States;
+  /** Shows the name of the series instead of its value. */
+  readonly showsName?: true;
+  /** What the panel says without data. */
+  readonly without?: string;
+}
+
+type Limits = readonly [yellow: number, red: number];
+
+interface States {
+  readonly 0: readonly [text: string, color: Color];
+  readonly 1: readonly [text: string, color: Color];
+}
+
+type Color = 'green' | 'red' | 'blue';
+
+/** Makes a panel. */
+type Panel = { build(): PanelJson };
 
 const query = ([expr, legend]: Query) => new DataqueryBuilder().datasource(datasource).expr(expr).legendFormat(legend);
 
+/** A line per series. */
 function graph(title: string, queries: readonly Query[], options: PanelOptions = {}): Panel {
   const { description = '', unit = 'short', width = 8 } = options;
   const panel = new TimeseriesBuilder()
@@ -46,11 +74,12 @@ function graph(title: string, queries: readonly Query[], options: PanelOptions =
     .span(width)
     .fillOpacity(10);
   for (const each of queries) panel.withTarget(query(each));
-  return (builder) => builder.withPanel(panel);
+  return panel;
 }
 
-function number(title: string, shown: Query, options: PanelOptions = {}): Panel {
-  const { description = '', unit = 'short', width = 6 } = options;
+/** The last value of each series. */
+function number(title: string, queries: readonly Query[], options: NumberOptions = {}): Panel {
+  const { description = '', unit = 'short', width = 6, limits, states, showsName, without } = options;
   const panel = new StatBuilder()
     .title(title)
     .description(description)
@@ -58,14 +87,54 @@ function number(title: string, shown: Query, options: PanelOptions = {}): Panel 
     .unit(unit)
     .height(4)
     .span(width)
-    .withTarget(query(shown));
-  return (builder) => builder.withPanel(panel);
+    .graphMode(common.BigValueGraphMode.None)
+    .colorMode(limits || states || showsName ? common.BigValueColorMode.Background : common.BigValueColorMode.None);
+  for (const each of queries) panel.withTarget(query(each));
+  if (limits) panel.thresholds(thresholds(limits));
+  if (states) panel.mappings([mapping(states)]);
+  if (showsName) panel.textMode(common.BigValueTextMode.Name);
+  if (without !== undefined) panel.noValue(without);
+  return panel;
 }
 
-const row =
-  (title: string): Panel =>
-  (builder) =>
-    builder.withRow(new RowBuilder(title));
+/** A bar per series, coloured by its state. */
+function timeline(title: string, shown: Query, states: States): Panel {
+  return new StateTimelineBuilder()
+    .title(title)
+    .datasource(datasource)
+    .height(5)
+    .span(24)
+    .mappings([mapping(states)])
+    .legend(new common.VizLegendOptionsBuilder().showLegend(false))
+    .withTarget(query(shown));
+}
+
+const thresholds = ([yellow, red]: Limits) =>
+  new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps([
+    { value: null, color: 'green' },
+    { value: yellow, color: 'yellow' },
+    { value: red, color: 'red' },
+  ]);
+
+const mapping = (states: States) => ({
+  type: MappingType.ValueToText as const,
+  options: Object.fromEntries(
+    Object.entries(states).map(([value, [text, color]]: [string, readonly [string, Color]]) => [
+      value,
+      { text, color },
+    ]),
+  ),
+});
+
+interface Row {
+  readonly title: string;
+  /** Whether a reader opens the row to see its panels. */
+  readonly isFolded: boolean;
+  readonly panels: readonly Panel[];
+}
+
+const row = (title: string, panels: readonly Panel[]): Row => ({ title, isFolded: false, panels });
+const folded = (title: string, panels: readonly Panel[]): Row => ({ title, isFolded: true, panels });
 
 const rate = (metric: string, labels = target): string => `rate(${metric}{${labels}}[$__rate_interval])`;
 const sumBy = (by: string, of: string): string => `sum by (${by}) (${of})`;
@@ -83,11 +152,11 @@ function dashboard(
   {
     description,
     variables = [],
-    panels,
+    rows,
   }: {
     readonly description: string;
     readonly variables?: readonly QueryVariableBuilder[];
-    readonly panels: readonly Panel[];
+    readonly rows: readonly Row[];
   },
 ): Dashboard {
   const builder = new DashboardBuilder(title)
@@ -102,7 +171,16 @@ function dashboard(
     .withVariable(variable('namespace', 'controller_runtime_reconcile_total', 'namespace'))
     .withVariable(variable('job', 'controller_runtime_reconcile_total{namespace="$namespace"}', 'job'));
   for (const each of variables) builder.withVariable(each);
-  for (const panel of panels) panel(builder);
+  for (const { title: rowTitle, isFolded, panels } of rows) {
+    const shown = new RowBuilder(rowTitle);
+    if (isFolded) {
+      for (const panel of panels) shown.withPanel(panel);
+      builder.withRow(shown.collapsed(true));
+    } else {
+      builder.withRow(shown);
+      for (const panel of panels) builder.withPanel(panel);
+    }
+  }
   return builder.build();
 }
 
@@ -112,91 +190,131 @@ const variable = (name: string, metric: string, label: string): QueryVariableBui
     .query(`label_values(${metric}, ${label})`)
     .refresh(VariableRefresh.OnTimeRangeChanged);
 
+const up: States = { 0: ['down', 'red'], 1: ['up', 'green'] };
+
+const failedShare = (by: string, labels: string): string => {
+  const errors = sumBy(by, rate('controller_runtime_reconcile_errors_total', labels));
+  return `${errors} / ${sumBy(by, rate('controller_runtime_reconcile_total', labels))}`;
+};
+
 const operator = dashboard('Operator', 'echoperator-operator', {
-  description: 'Leadership, queues, caches and requests of one operator.',
-  panels: [
-    row('Leadership'),
-    number('Leader', [`leader_election_master_status{${target}} == 1`, '{{pod}}'], { width: 8 }),
-    number(
-      'Changes of the leader in this hour',
-      [`floor(increase(max(leader_election_lease_transitions{${target}})[1h:30s]))`, 'changes'],
-      { width: 4 },
-    ),
-    number('Replicas', [`count(leader_election_master_status{${target}})`, 'replicas'], { width: 4 }),
-    number('Restarts in this hour', [`sum(changes(process_start_time_seconds{${target}}[1h]))`, 'restarts'], {
-      width: 4,
-    }),
-    number('Stuck reconciles', [`sum(controller_stuck_reconciles{${target}})`, 'stuck'], { width: 4 }),
-    graph('Takeovers', [[sumBy('reason', `leader_election_takeovers_total{${target}}`), 'led after {{reason}}']], {
-      description: 'Of the running replicas, by why the Lease was free.',
-      width: 12,
-    }),
-    graph('Fence closings', [[sumBy('reason', `leader_election_fence_closings_total{${target}}`), '{{reason}}']], {
-      description: 'Replicas that may no longer write; most end before they are scraped again.',
-      width: 12,
-    }),
-    row('Reconciles'),
-    graph('Reconciles by result', [[sumBy('result', rate('controller_runtime_reconcile_total')), '{{result}}']], {
-      unit: 'ops',
-    }),
-    graph('Errors', [[sumBy('controller', rate('controller_runtime_reconcile_errors_total')), '{{controller}}']], {
-      unit: 'ops',
-    }),
-    graph('Duration of a reconcile', percentiles('controller_runtime_reconcile_time_seconds', '', ''), { unit: 's' }),
-    graph('Busy workers', [[sumBy('controller', `controller_runtime_active_workers{${target}}`), '{{controller}}']]),
-    graph('Keys in the queue', [[sumBy('name', `workqueue_depth{${target}}`), '{{name}}']]),
-    graph('Time in the queue', percentiles('workqueue_queue_duration_seconds', '', ''), { unit: 's' }),
-    graph(
-      'Adds and retries',
-      [
-        [`sum(${rate('workqueue_adds_total')})`, 'adds'],
-        [`sum(${rate('workqueue_retries_total')})`, 'retries'],
-      ],
-      { unit: 'ops' },
-    ),
-    graph('Work on a key', percentiles('workqueue_work_duration_seconds', '', ''), { unit: 's' }),
-    graph(
-      'Longest work on a key',
-      [[`max by (name) (workqueue_longest_running_processor_seconds{${target}})`, '{{name}}']],
-      { unit: 's' },
-    ),
-    row('Caches'),
-    graph(
-      'Age of the last event',
-      [[`max by (resource) (informer_last_event_age_seconds{${target}})`, '{{resource}}']],
-      {
-        description: 'Bookmarks count as events, so the age normally stays below about a minute.',
+  description: 'Health, work and cost of one operator. The folded rows have the details.',
+  rows: [
+    row('Is it healthy?', [
+      number('Leader', [[`leader_election_master_status{${target}} == 1`, '{{pod}}']], {
+        showsName: true,
+        without: 'no leader',
+      }),
+      number('Failed reconciles', [[failedShare('job', target), 'failed']], {
+        description: 'The alert EchoperatorReconcilesFailing fires above 50 % of one controller.',
+        unit: 'percentunit',
+        limits: [0.1, 0.5],
+      }),
+      number('Stuck reconciles', [[`sum(controller_stuck_reconciles{${target}})`, 'stuck']], {
+        description: 'Reconciles that have run for more than a minute.',
+        limits: [1, 2],
+      }),
+      number('Oldest cache', [[`max(informer_last_event_age_seconds{${target}})`, 'age']], {
+        description:
+          'Time since the API server last confirmed a cache. Ten minutes are normal for a kind that nobody writes.',
         unit: 's',
-      },
-    ),
-    graph('Cached objects', [
-      [`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}'],
-      [`max by (resource) (informer_unreadable_objects{${target}}) > 0`, '{{resource}}, unreadable'],
+        limits: [660, 1200],
+      }),
+      timeline('Who leads', [`leader_election_master_status{${target}}`, '{{pod}}'], {
+        0: ['standby', 'blue'],
+        1: ['leader', 'green'],
+      }),
     ]),
-    graph(
-      'Lists',
-      [[sumBy('resource', `increase(reflector_lists_total{${target}}[$__rate_interval])`), '{{resource}}']],
-      {
-        description: 'Lists after the start are relists.',
-      },
-    ),
-    graph(
-      'Failed lists and watches',
-      [[sumBy('resource, verb', rate('reflector_errors_total')), '{{verb}} {{resource}}']],
-      {
+    row('What does it do?', [
+      graph('From an event to the end of its reconcile', percentiles('controller_event_latency_seconds', '', ''), {
+        unit: 's',
+        width: 12,
+      }),
+      graph('Reconciles by result', [[sumBy('result', rate('controller_runtime_reconcile_total')), '{{result}}']], {
         unit: 'ops',
-      },
-    ),
-    row('API server and process'),
-    graph('Requests by code', [[sumBy('method, code', rate('rest_client_requests_total')), '{{method}} {{code}}']], {
-      unit: 'reqps',
-    }),
-    graph('CPU', [[rate('process_cpu_seconds_total'), '{{pod}}']], { description: 'In cores.' }),
-    graph('Memory', [[`process_resident_memory_bytes{${target}}`, '{{pod}}']], { unit: 'bytes' }),
-    graph('Lag of the event loop', [[`nodejs_eventloop_lag_max_seconds{${target}}`, '{{pod}}']], {
-      description: 'A renewal of the Lease waits as long.',
-      unit: 's',
-    }),
+        width: 12,
+      }),
+      graph('Keys in the queue', [[sumBy('name', `workqueue_depth{${target}}`), '{{name}}']], { width: 12 }),
+      graph('Requests by code', [[sumBy('method, code', rate('rest_client_requests_total')), '{{method}} {{code}}']], {
+        unit: 'reqps',
+        width: 12,
+      }),
+    ]),
+    row('What does it cost?', [
+      graph('CPU', [[rate('process_cpu_seconds_total'), '{{pod}}']], { description: 'In cores.' }),
+      graph('Memory', [[`process_resident_memory_bytes{${target}}`, '{{pod}}']], { unit: 'bytes' }),
+      graph('Lag of the event loop', [[`nodejs_eventloop_lag_max_seconds{${target}}`, '{{pod}}']], {
+        description: 'A renewal of the Lease waits as long.',
+        unit: 's',
+      }),
+    ]),
+    folded('Details: leadership', [
+      number('Replicas', [[`count(leader_election_master_status{${target}})`, 'replicas']], { width: 4 }),
+      number('Restarts in this hour', [[`sum(changes(process_start_time_seconds{${target}}[1h]))`, 'restarts']], {
+        width: 4,
+      }),
+      number(
+        'Changes of the leader in this hour',
+        [[`floor(increase(max(leader_election_lease_transitions{${target}})[1h:30s]))`, 'changes']],
+        { width: 4, limits: [3, 20] },
+      ),
+      number('Takeovers', [[sumBy('reason', `leader_election_takeovers_total{${target}}`), '{{reason}}']], {
+        description: 'Of the running replicas, by why the Lease was free.',
+      }),
+      number('Fence closings', [[sumBy('reason', `leader_election_fence_closings_total{${target}}`), '{{reason}}']], {
+        description: 'Replicas that may no longer write; most end before they are scraped again.',
+      }),
+    ]),
+    folded('Details: reconciles and queues', [
+      graph('Errors', [[sumBy('controller', rate('controller_runtime_reconcile_errors_total')), '{{controller}}']], {
+        unit: 'ops',
+      }),
+      graph('Duration of a reconcile', percentiles('controller_runtime_reconcile_time_seconds', '', ''), { unit: 's' }),
+      graph('Busy workers', [[sumBy('controller', `controller_runtime_active_workers{${target}}`), '{{controller}}']]),
+      graph('Time in the queue', percentiles('workqueue_queue_duration_seconds', '', ''), { unit: 's' }),
+      graph('Work on a key', percentiles('workqueue_work_duration_seconds', '', ''), { unit: 's' }),
+      graph(
+        'Longest work on a key',
+        [[`max by (name) (workqueue_longest_running_processor_seconds{${target}})`, '{{name}}']],
+        { unit: 's' },
+      ),
+      graph(
+        'Adds and retries',
+        [
+          [`sum(${rate('workqueue_adds_total')})`, 'adds'],
+          [`sum(${rate('workqueue_retries_total')})`, 'retries'],
+        ],
+        { unit: 'ops' },
+      ),
+    ]),
+    folded('Details: caches', [
+      graph(
+        'Age of the last event',
+        [[`max by (resource) (informer_last_event_age_seconds{${target}})`, '{{resource}}']],
+        {
+          description: 'Bookmarks count as events, so the age normally stays below about a minute.',
+          unit: 's',
+          width: 12,
+        },
+      ),
+      graph('Cached objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']], {
+        width: 12,
+      }),
+      number('Lists', [[sumBy('resource', `reflector_lists_total{${target}}`), '{{resource}}']], {
+        description: 'Of the running replicas. Lists after the start are relists.',
+        width: 12,
+      }),
+      number('Unreadable objects', [[`max(informer_unreadable_objects{${target}})`, 'objects']], {
+        description: 'A warning in the log names each.',
+        width: 12,
+        limits: [1, 10],
+      }),
+      graph(
+        'Failed lists and watches',
+        [[sumBy('resource, verb', rate('reflector_errors_total')), '{{verb}} {{resource}}']],
+        { unit: 'ops', width: 24 },
+      ),
+    ]),
   ],
 });
 
@@ -207,96 +325,98 @@ const kinds = dashboard('Kinds of the operator', 'echoperator-kinds', {
       .multi(true)
       .includeAll(true),
   ],
-  panels: [
-    row('Kinds'),
-    graph(
-      'From an event to the end of its reconcile',
-      percentiles('controller_event_latency_seconds', 'controller', '{{controller}}', ofKinds),
-      {
+  rows: [
+    row('Is it healthy?', [
+      number('Failed reconciles', [[failedShare('controller', ofKinds), '{{controller}}']], {
+        unit: 'percentunit',
+        width: 8,
+        limits: [0.1, 0.5],
+      }),
+      number(
+        'Failures that need attention in this hour',
+        [
+          ['terminal_reconcile_errors_total', 'terminal errors'],
+          ['reconcile_panics_total', 'defects'],
+          ['reconcile_timeouts_total', 'timeouts'],
+        ].map(([metric, legend = '']) => [
+          `floor(sum(increase(controller_runtime_${metric}{${ofKinds}}[1h])))`,
+          legend,
+        ]),
+        { width: 8, limits: [1, 10] },
+      ),
+      number('Pet store', [[`min(echoperator_external_system_up{${target},system="petstore"})`, 'pet store']], {
+        states: up,
+        width: 4,
+        without: 'not used',
+      }),
+      number('Database', [[`min(echoperator_external_system_up{${target},system="postgres"})`, 'database']], {
+        states: up,
+        width: 4,
+        without: 'not used',
+      }),
+      timeline('External systems', [`min by (system) (echoperator_external_system_up{${target}})`, '{{system}}'], up),
+    ]),
+    row('What does it do?', [
+      graph(
+        'From an event to the end of its reconcile',
+        percentiles('controller_event_latency_seconds', 'controller', '{{controller}}', ofKinds),
+        { unit: 's', width: 12 },
+      ),
+      graph(
+        'Reconciles',
+        [[sumBy('controller', rate('controller_runtime_reconcile_total', ofKinds)), '{{controller}}']],
+        { unit: 'ops', width: 12 },
+      ),
+      graph('Keys in the queue', [[sumBy('controller', `workqueue_depth{${ofKinds}}`), '{{controller}}']], {
+        width: 12,
+      }),
+      graph('Objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']], { width: 12 }),
+    ]),
+    folded('Details: reconciles', [
+      graph('Failed share', [[failedShare('controller', ofKinds), '{{controller}}']], {
+        unit: 'percentunit',
+        width: 12,
+      }),
+      graph(
+        'Duration of a reconcile',
+        percentiles('controller_runtime_reconcile_time_seconds', 'controller', '{{controller}}', ofKinds),
+        { unit: 's', width: 12 },
+      ),
+    ]),
+    folded('Details: the pet store', [
+      graph(
+        'Calls by code',
+        [[sumBy('grpc_method, grpc_code', rate('grpc_client_handled_total')), '{{grpc_method}} {{grpc_code}}']],
+        { unit: 'reqps', width: 12 },
+      ),
+      graph('Duration of a call', percentiles('grpc_client_handling_seconds', 'grpc_method', '{{grpc_method}}'), {
         unit: 's',
         width: 12,
-      },
-    ),
-    graph(
-      'Reconciles',
-      [[sumBy('controller', rate('controller_runtime_reconcile_total', ofKinds)), '{{controller}}']],
-      {
+      }),
+    ]),
+    folded('Details: the database', [
+      graph('Statements by result', [[sumBy('result', rate('echoperator_postgres_statements_total')), '{{result}}']], {
         unit: 'ops',
         width: 12,
-      },
-    ),
-    graph(
-      'Failed share',
-      [
+      }),
+      graph('Duration of a statement', percentiles('echoperator_postgres_statement_seconds', '', ''), {
+        unit: 's',
+        width: 12,
+      }),
+      graph(
+        'Connections',
         [
-          `${sumBy('controller', rate('controller_runtime_reconcile_errors_total', ofKinds))} / ${sumBy('controller', rate('controller_runtime_reconcile_total', ofKinds))}`,
-          '{{controller}}',
+          [sumBy('state', `echoperator_postgres_connections{${target}}`), '{{state}}'],
+          [`max(echoperator_postgres_max_connections{${target}})`, 'most'],
         ],
-      ],
-      { unit: 'percentunit' },
-    ),
-    graph(
-      'Failures that need attention',
-      [
-        [
-          sumBy('controller', rate('controller_runtime_terminal_reconcile_errors_total', ofKinds)),
-          '{{controller}} terminal',
-        ],
-        [sumBy('controller', rate('controller_runtime_reconcile_panics_total', ofKinds)), '{{controller}} defect'],
-        [sumBy('controller', rate('controller_runtime_reconcile_timeouts_total', ofKinds)), '{{controller}} timeout'],
-      ],
-      { unit: 'ops' },
-    ),
-    graph(
-      'Duration of a reconcile',
-      percentiles('controller_runtime_reconcile_time_seconds', 'controller', '{{controller}}', ofKinds),
-      { unit: 's' },
-    ),
-    graph('Keys in the queue', [[sumBy('controller', `workqueue_depth{${ofKinds}}`), '{{controller}}']]),
-    graph('Objects', [[`max by (resource) (informer_cached_objects{${target}})`, '{{resource}}']]),
-    row('The pet store'),
-    number('Pet store', [`min(echoperator_external_system_up{${target},system="petstore"})`, 'up'], {
-      description: '1: the system is available.',
-      width: 4,
-    }),
-    graph(
-      'Calls by code',
-      [[sumBy('grpc_method, grpc_code', rate('grpc_client_handled_total')), '{{grpc_method}} {{grpc_code}}']],
-      {
-        unit: 'reqps',
-        width: 10,
-      },
-    ),
-    graph('Duration of a call', percentiles('grpc_client_handling_seconds', 'grpc_method', '{{grpc_method}}'), {
-      unit: 's',
-      width: 10,
-    }),
-    row('The database'),
-    number('Database', [`min(echoperator_external_system_up{${target},system="postgres"})`, 'up'], {
-      description: '1: the system is available.',
-      width: 4,
-    }),
-    graph('Statements by result', [[sumBy('result', rate('echoperator_postgres_statements_total')), '{{result}}']], {
-      unit: 'ops',
-      width: 10,
-    }),
-    graph('Duration of a statement', percentiles('echoperator_postgres_statement_seconds', '', ''), {
-      unit: 's',
-      width: 10,
-    }),
-    graph(
-      'Connections',
-      [
-        [sumBy('state', `echoperator_postgres_connections{${target}}`), '{{state}}'],
-        [`max(echoperator_postgres_max_connections{${target}})`, 'most'],
-      ],
-      { width: 12 },
-    ),
-    graph(
-      'Statements that wait for a connection',
-      [[`sum(echoperator_postgres_waiting_statements{${target}})`, 'statements']],
-      { width: 12 },
-    ),
+        { width: 12 },
+      ),
+      graph(
+        'Statements that wait for a connection',
+        [[`sum(echoperator_postgres_waiting_statements{${target}})`, 'statements']],
+        { width: 12 },
+      ),
+    ]),
   ],
 });
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { replaceTable } from '@echoperator/cli';
+import { replacePart } from '@echoperator/cli';
 
 const part = 'state of publication';
 
@@ -28,7 +28,7 @@ export function withNotice(path: string, page: string, changelog: string): strin
   const notice = `> **Nothing is released yet.** The packages, images and charts that this page names do not exist before the first release.
 > [Until then, build them from a clone](${instructions}).
 `;
-  return replaceTable(path, page, part, isReleased(changelog) ? '' : notice);
+  return replacePart(path, page, part, isReleased(changelog) ? '' : notice);
 }
 
 /**
