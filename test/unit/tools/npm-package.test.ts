@@ -1,7 +1,5 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { entriesOf, publishedManifest, publishedPackages } from '../../../tools/release/npm-package.ts';
+import { entriesOf, publishedManifest } from '../../../tools/release/npm-package.ts';
 
 const manifest = {
   name: '@scope/kit',
