@@ -115,13 +115,13 @@ describe('with an API server', () => {
       const key = { name: `metadata-${listing}`, namespace };
       const created = await cluster.client.create(ConfigMap, { metadata: key, data: { a: 'b' } });
       await eventually('the watch delivers it', async () => informer.store.get(key) !== undefined);
-      await cluster.client.delete(ConfigMap, key);
       const metadataOf = ({ metadata }: KubeObject) => {
         const { managedFields: _, ...rest } = metadata as typeof metadata & { readonly managedFields?: unknown };
         return { apiVersion: 'v1', kind: 'ConfigMap', metadata: rest };
       };
       expect(informer.store.get(key)).toEqual(metadataOf(created));
       for (const object of items) expect(informer.store.get(keyOf(object))).toEqual(metadataOf(object));
+      await cluster.client.delete(ConfigMap, key);
       expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
     },
   );
