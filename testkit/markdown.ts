@@ -62,12 +62,12 @@ export function tableAfter(markdown: string, head: string): readonly Readonly<Re
   });
 }
 
-/** Like GitHub, treats a pipe within code as a separator of cells. */
+/** Like GitHub, treats a pipe within code as a separator of cells, unless it is escaped. */
 const cellsOf = (line: string): readonly string[] =>
   line
-    .split('|')
+    .split(/(?<!\\)\|/)
     .slice(1, -1)
-    .map((cell) => cell.trim());
+    .map((cell) => cell.trim().replaceAll('\\|', '|'));
 
 /** Returns the text of a cell that consists only of code. @throws Error for another cell */
 export function codeIn(cell: string | undefined): string {

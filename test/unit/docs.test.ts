@@ -12,7 +12,7 @@ import { readConfig } from '../../src/config.ts';
 import { BookStore } from '../../src/kinds/book-store/kind.ts';
 import { Echo } from '../../src/kinds/echo/kind.ts';
 import { controllerNames } from '../../src/kinds.ts';
-import { controllers, kinds } from '../../src/operator.ts';
+import { kinds } from '../../src/operator.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { pageOf } from '../../tools/generate/file-names.ts';
@@ -139,27 +139,21 @@ describe('the metrics of docs/operations.md', () => {
   });
 });
 
-// `make generate` writes the tables of reasons.
+// `make generate` writes the content of the parts.
 describe.each(controllerNames)('the page of the kind of the controller %s', (name) => {
-  const { spec, status } = controllers[name].kind.definition;
-  const codes = (cell = '') => [...cell.matchAll(/`([\w.]+)`/g)].map(([, code = '']) => code);
-  const fields = (column: string) =>
-    tableAfter(read(pageOf(name)), `| ${column} |`).flatMap((row) => codes(row[column]));
-
-  test('has every field of the spec', () => {
-    const outermost = Object.entries<{ readonly properties?: object }>(spec.properties);
-    if (read(pageOf(name)).includes('\n| field | takes |')) {
-      const said = fields('field').map((field) => field.split('.')[0]);
-      expect([...new Set(said)]).toEqual(outermost.map(([field]) => field));
-    } else {
-      for (const [field, schema] of outermost)
-        expect(fields(`field of ${field}`).sort()).toEqual(Object.keys(schema.properties ?? {}).sort());
-    }
+  test.each(['names', 'spec', 'status', 'reasons', 'columns', 'permissions'])('has the generated part %s', (part) => {
+    expect(read(pageOf(name))).toMatch(new RegExp(`^<!-- The ${part}: generated .*-->\n\n\\|`, 'm'));
   });
+});
 
-  test('has every field of the status', () => {
-    expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
-  });
+test('docs/book-store.md has the outermost fields of each part of the spec in tables of its own', () => {
+  for (const [part, { properties = {} }] of Object.entries<Schema>(BookStore.definition.spec.properties)) {
+    const rows = tableAfter(page('book-store'), `| field of ${part} |`);
+    const said = rows.flatMap((row) =>
+      [...(row[`field of ${part}`] ?? '').matchAll(/`(\w+)`/g)].map(([, field]) => field),
+    );
+    expect(said.sort()).toEqual(Object.keys(properties).sort());
+  }
 });
 
 describe('docs/echo.md', () => {
@@ -297,12 +291,13 @@ describe('the commands that the pages show', () => {
     const builtIn = Object.values(builtInKinds).flatMap(({ kind, plural }) => [kind.toLowerCase(), plural]);
     const short = ['pod', 'pods', 'crd', 'pvc', 'pv'];
     // The guide's kind, and placeholders.
-    const ofThePage = ['greeting', 'greetings', 'KIND', 'KIND.spec'];
+    const ofThePage = ['greeting', 'greetings', 'KIND'];
     const known = new Set([...custom, ...builtIn, ...short, ...ofThePage]);
     const verbs = ['get', 'describe', 'delete', 'wait', 'patch', 'edit', 'explain'];
     const named = commands.flatMap(({ path, words: [verb = '', resources = ''] }) => {
       if (!verbs.includes(verb) || resources === '') return [];
-      return resources.split(',').map((resource) => ({ path, resource: resource.split('/')[0] ?? '' }));
+      const end = verb === 'explain' ? /[/.]/ : '/';
+      return resources.split(',').map((resource) => ({ path, resource: resource.split(end)[0] ?? '' }));
     });
     expect(named.length).toBeGreaterThan(30);
     expect(named.filter(({ resource }) => !known.has(resource))).toEqual([]);

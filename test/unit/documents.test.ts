@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { controllerNames } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
+import { linksOf } from '../../testkit/markdown.ts';
 import { pageOf } from '../../tools/generate/file-names.ts';
 
 const repository = join(import.meta.dirname, '../..');
@@ -33,8 +34,9 @@ describe('the documents', () => {
   });
 
   test.each(documents)('$path links only to existing files', ({ path, text }) => {
-    const links = [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)].map((match) => String(match[1]));
-    const local = links.filter((link) => !/^[a-z]+:/.test(link));
+    const local = linksOf(text)
+      .map((link) => link.replace(/#.*/, ''))
+      .filter((link) => link !== '' && !/^[a-z]+:/.test(link));
     expect(local.filter((link) => !existsSync(join(repository, dirname(path), link)))).toEqual([]);
   });
 

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { markdownTable, replacePart } from '@echoperator/cli';
 import { type ControllerName, controllerNames, kindEntries } from '../../src/kinds.ts';
 import { controllers } from '../../src/operator.ts';
 import { pageOf } from './file-names.ts';
-import { replaceTable } from './tables.ts';
 import { documentedValues, valuesTable } from './values-table.ts';
 
 /** The page with the table of all kinds. */
@@ -33,26 +33,23 @@ export async function kindsTables(
     values: valuesTable(documentedValues(values)),
   };
   return [
-    [indexPage, replaceTable(indexPage, await read(indexPage), 'kinds', kindsTable())],
+    [indexPage, replacePart(indexPage, await read(indexPage), 'kinds', kindsTable())],
     [
       chartReadme,
       Object.entries(tables).reduce(
-        (text, [name, table]) => replaceTable(chartReadme, text, name, table),
+        (text, [name, table]) => replacePart(chartReadme, text, name, table),
         await read(chartReadme),
       ),
     ],
   ];
 }
 
-const table = (columns: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [columns, columns.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
-
 /** The first sentence of the description in the CustomResourceDefinition, which `kubectl explain` prints too. */
 const summaryOf = (name: ControllerName): string =>
   controllers[name].kind.definition.description?.replace(/(?<=\.) .*/s, '') ?? '';
 
 const kindsTable = (): string =>
-  table(
+  markdownTable(
     ['kind', 'API group', 'short name', 'what it does'],
     controllerNames.map((name) => {
       const { kind, group, definition } = controllers[name].kind;
@@ -62,7 +59,7 @@ const kindsTable = (): string =>
   );
 
 const kindsOfChart = (): string =>
-  table(
+  markdownTable(
     ['kind', 'controller', 'by default', 'what it does'],
     controllerNames.map((name) => [
       `\`${controllers[name].kind.kind}\``,
@@ -86,7 +83,7 @@ const common: Readonly<Record<string, readonly string[]>> = {
 };
 
 const permissionsTable = (): string =>
-  table(
+  markdownTable(
     ['controller', 'further permissions'],
     controllerNames.map((name) => {
       const { kind, permissions } = controllers[name];

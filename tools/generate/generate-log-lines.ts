@@ -1,7 +1,7 @@
 import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { replaceTable } from './tables.ts';
+import { replacePart } from '@echoperator/cli';
 
 /** The page with the warnings and errors of the log. */
 export const logLinesPage = 'docs/troubleshooting.md';
@@ -36,6 +36,6 @@ export async function logLinesTable(root: string): Promise<readonly [path: strin
   const page = await readFile(join(root, logLinesPage), 'utf8');
   return [
     logLinesPage,
-    replaceTable(logLinesPage, page, 'log lines', `| level | msg |\n| --- | --- |\n${rows.join('')}`),
+    replacePart(logLinesPage, page, 'log lines', `| level | msg |\n| --- | --- |\n${rows.join('')}`),
   ];
 }

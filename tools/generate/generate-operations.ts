@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { replacePart } from '@echoperator/cli';
 import { Metrics } from '@echoperator/runtime/process';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
@@ -8,7 +9,6 @@ import { readConfig } from '../../src/config.ts';
 import { externalSystemUp } from '../../src/external/external-system-up.ts';
 import { callMetrics } from '../../src/kinds/pet/call-metrics.ts';
 import { connectionMetrics, statementMetrics } from '../../src/kinds/postgres-writer/metrics.ts';
-import { replaceTable } from './tables.ts';
 
 /** The page with the tables of settings and metrics. */
 export const operationsPage = 'docs/operations.md';
@@ -89,10 +89,10 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
 export async function operationsTables(root: string): Promise<readonly [path: string, content: string]> {
   const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
   const [page, values, template] = await Promise.all([read(operationsPage), read(valuesFile), read(configTemplate)]);
-  const withSettings = replaceTable(operationsPage, page, 'settings', settingsTable(values, template));
-  const withMetrics = replaceTable(operationsPage, withSettings, 'metrics', await metricsTable('metric', ofRuntime()));
+  const withSettings = replacePart(operationsPage, page, 'settings', settingsTable(values, template));
+  const withMetrics = replacePart(operationsPage, withSettings, 'metrics', await metricsTable('metric', ofRuntime()));
   const external = await metricsTable('metric of external systems', ofExternal());
-  return [operationsPage, replaceTable(operationsPage, withMetrics, 'metrics of external systems', external)];
+  return [operationsPage, replacePart(operationsPage, withMetrics, 'metrics of external systems', external)];
 }
 
 /** The metrics of every operator. */

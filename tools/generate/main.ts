@@ -11,8 +11,9 @@
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
  */
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { banner, definitionFileName, definitionYaml, rulesYaml, writeFiles } from '@echoperator/cli';
 import type { CustomKind, PolicyRule } from '@echoperator/runtime';
 import { parse, stringify } from 'yaml';
 import { definitionOf } from '../../src/commands/crds.ts';
@@ -26,11 +27,11 @@ import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
 import { exampleFiles } from './generate-examples.ts';
+import { kindPageFiles, kindPages } from './generate-kind-pages.ts';
 import { chartReadme, indexPage, kindsTables } from './generate-kinds.ts';
 import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
-import { reasonPages, reasonTables } from './generate-reasons.ts';
 import { chartValuesFile, hardenedValuesFile, withoutAggregation, withSwitches } from './generate-values.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -46,25 +47,16 @@ const chartDefaults = 'charts/echoperator/files/defaults.yaml';
 const chartKinds = 'charts/echoperator/files/kinds.yaml';
 const chartSchema = 'charts/echoperator/values.schema.json';
 
-const banner = (source: string): string => `# Generated from ${source} by \`make generate\`: change it there.\n`;
+const command = 'make generate';
 
 function crdFile(kind: CustomKind, version: string): [name: string, content: string] {
-  const content = stringify(definitionOf(kind, version), { lineWidth: 110, aliasDuplicateObjects: false });
-  return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/kinds')}${content}`];
+  const definition = definitionOf(kind, version);
+  return [definitionFileName(definition), banner('src/kinds', command) + definitionYaml(definition)];
 }
-
-/** Formats a rule like a hand-written role, with one line per field. JSON lists are valid YAML. */
-const ruleText = (rule: PolicyRule): string =>
-  Object.entries(rule)
-    .map(
-      ([field, values], index) =>
-        `${index === 0 ? '- ' : '  '}${field}: ${JSON.stringify(values).replaceAll(',', ', ')}\n`,
-    )
-    .join('');
 
 const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: string, content: string] => [
   `${rulesFolder}/${name}.yaml`,
-  banner('src/kinds') + permissions.map(ruleText).join(''),
+  banner('src/kinds', command) + rulesYaml(permissions),
 ];
 
 /** Returns the rules of each controller, and those that apply when it is switched off, by file path. */
@@ -76,7 +68,7 @@ function ruleFiles(): readonly [path: string, content: string][] {
 }
 
 const kindsFile = (): string =>
-  banner('src/kinds.ts') +
+  banner('src/kinds.ts', command) +
   stringify(
     Object.entries(controllers).map(([controller, { kind }]) => ({
       controller,
@@ -113,10 +105,10 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     rulesFile('uninstall', listed),
     [chartValuesFile, values],
     [hardenedValuesFile, withoutAggregation(await read(hardenedValuesFile))],
-    [chartDefaults, banner('values.yaml') + stringify(parse(values))],
+    [chartDefaults, banner('values.yaml', command) + stringify(parse(values))],
     [chartKinds, kindsFile()],
     [chartSchema, withControllers(await read(chartSchema))],
-    ...(await reasonTables(root)),
+    ...(await kindPageFiles(root)),
     ...(await exampleFiles(root)),
     ...(await kindsTables(root, values)),
     await operationsTables(root),
@@ -146,7 +138,7 @@ async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   ]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
-  for (const page of [...reasonPages, indexPage, chartReadme, operationsPage, logLinesPage])
+  for (const page of [...kindPages, indexPage, chartReadme, operationsPage, logLinesPage])
     found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder, dashboardsFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
@@ -156,20 +148,9 @@ async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   return found;
 }
 
-async function generate(check: boolean): Promise<number> {
-  const [want, have] = [await expectedFiles(), await currentFiles()];
-  const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
-  if (check) {
-    for (const path of paths) console.error(`${path} is out of date: run \`make generate\``);
-    return paths.length === 0 ? 0 : 1;
-  }
-  for (const path of paths) {
-    const content = want.get(path);
-    console.log(`${content === undefined ? 'removed' : 'wrote'} ${path}`);
-    if (content === undefined) await rm(join(root, path));
-    else await mkdir(join(root, path, '..'), { recursive: true }).then(() => writeFile(join(root, path), content));
-  }
-  return 0;
-}
-
-process.exitCode = await generate(process.argv.includes('--check'));
+const output = { out: console.log, error: console.error };
+process.exitCode = await writeFiles(
+  root,
+  { wanted: await expectedFiles(), present: await currentFiles() },
+  { check: process.argv.includes('--check'), command, output },
+);

@@ -15,13 +15,15 @@ import { execa } from 'execa';
 const repository = join(import.meta.dirname, '../..');
 
 /** The folders of the published packages in `packages/`. */
-export const publishedPackages = ['runtime', 'testing'] as const;
+export const publishedPackages = ['runtime', 'testing', 'cli'] as const;
 export type PublishedPackage = (typeof publishedPackages)[number];
 
 /** A package's own package.json. Its entries name source files. */
 export interface Manifest {
   readonly name: string;
   readonly exports: Readonly<Record<string, string>>;
+  /** The commands. They name source files too. */
+  readonly bin?: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
   readonly [field: string]: unknown;
 }
@@ -38,21 +40,23 @@ export const entriesOf = ({ name, exports }: Manifest): ReadonlyMap<string, stri
   new Map(Object.entries(exports).map(([entry, source]) => [join(name, entry), moduleOf(source)]));
 
 /**
- * Returns the manifest to publish: with the version, entries that name compiled code, and the same version of the other
- * packages.
+ * Returns the manifest to publish: with the version, entries and commands that name compiled code, and the same version
+ * of the other packages.
  */
 export function publishedManifest(manifest: Manifest, version: string): object {
-  const { exports, peerDependencies = {} } = manifest;
+  const { exports, bin, peerDependencies = {} } = manifest;
   const compiled = Object.entries(exports).map(([entry, source]) => {
     const path = `./dist/${moduleOf(source)}`;
     return [entry, { types: `${path}.d.ts`, default: `${path}.js` }];
   });
+  const commands = Object.entries(bin ?? {}).map(([name, source]) => [name, `dist/${moduleOf(source)}.js`]);
   const peers = Object.entries(peerDependencies).map(([name, range]) => [name, range === '*' ? version : range]);
   return {
     ...manifest,
     version,
     files: ['dist'],
     exports: Object.fromEntries(compiled),
+    ...(bin && { bin: Object.fromEntries(commands) }),
     peerDependencies: Object.fromEntries(peers),
   };
 }

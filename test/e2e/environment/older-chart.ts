@@ -25,7 +25,7 @@ export interface OlderChart extends AsyncDisposable {
 export async function olderChart(): Promise<OlderChart> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-older-chart-'));
   await cp(chart, folder, { recursive: true });
-  const echoCrd = join(folder, 'files/crds/mmontes.io_echos.yaml');
+  const echoCrd = join(folder, 'files/crds/echos.mmontes.io.yaml');
   await edit<{ version: string }>(join(folder, 'Chart.yaml'), (content) => {
     content.version = '0.0.1';
   });

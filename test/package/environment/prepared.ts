@@ -80,7 +80,7 @@ export async function prepare(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
   const npmCache = join(cacheFolder(), 'npm');
   let node24 = '';
-  let tarballs: Tarballs = { runtime: '', testing: '' };
+  let tarballs: Tarballs = { runtime: '', testing: '', cli: '' };
   const steps = [
     {
       title: 'Node 24',

@@ -29,3 +29,8 @@ test('a published manifest leads to compiled code, and asks for the other packag
     peerDependencies: { '@scope/core': '1.2.3', typebox: '^1.4.3' },
   });
 });
+
+test('the commands of a published manifest are compiled code', () => {
+  const published = publishedManifest({ ...manifest, bin: { kit: './src/main.ts' } }, '1.2.3');
+  expect(published).toMatchObject({ bin: { kit: 'dist/main.js' } });
+});
