@@ -9,22 +9,32 @@ import { parseProxy, proxyFromEnvironment } from './proxy.ts';
 type ClientNode = typeof import('./client-node.ts');
 
 /**
- * Connects with the current context of a kubeconfig. The files that it names (CA, client certificate, key, token) are
+ * Connects with a context of a kubeconfig. The files that it names (CA, client certificate, key, token) are
  * read again every minute, and exec plugins run again when their credentials expire. Both happen at once after the
  * server rejected the credentials. As in client-go, a server without TLS (`http://`) gets no credentials.
  *
  * @param path Default: the files in `KUBECONFIG`, or `~/.kube/config`.
  * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig takes precedence. Default: no
  *   proxy.
+ * @param context Default: the current context.
  * @throws ConnectionError with the kubeconfig's path if the kubeconfig or a file that it names is unreadable or
  *   invalid.
  */
-export async function kubeconfigConnection(path?: string, environment: NodeJS.ProcessEnv = {}): Promise<Connection> {
+export async function kubeconfigConnection(
+  path?: string,
+  environment: NodeJS.ProcessEnv = {},
+  context?: string,
+): Promise<Connection> {
   const name = `kubeconfig ${path ?? 'at its default place'}`;
   // Loaded on demand, because it loads the whole generated API and a pod does not need it.
   const clientNode = await import('./client-node.ts');
   const files = path === undefined ? defaultFiles() : [path];
   const kubeConfig = loadMerged(clientNode, files, name);
+  if (context !== undefined) {
+    if (kubeConfig.getContextObject(context) === null)
+      throw new ConnectionError(`the ${name} has no context "${context}"`);
+    kubeConfig.setCurrentContext(context);
+  }
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) {
     throw new ConnectionError(`the ${name} has no cluster for its current context "${kubeConfig.getCurrentContext()}"`);
