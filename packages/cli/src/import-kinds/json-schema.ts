@@ -9,7 +9,7 @@ const maxDescription = 400;
  * Converts the schema of a CustomResourceDefinition to a JSON schema for json-schema-to-typescript. The result has only
  * the keywords that are listed here: a `$ref` would be fetched, and a `tsType` would become code.
  */
-export function jsonSchemaOf(node: unknown): JSONSchema {
+function jsonSchemaOf(node: unknown): JSONSchema {
   const schema = asNode(node);
   const { description } = schema;
   return {

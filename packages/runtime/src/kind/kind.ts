@@ -55,7 +55,7 @@ export function versionedResource(kind: Kind): string {
  *
  * @example
  * const SecretMetadata = metadataOnly(Secret);
- * defineController(Greeting, { refersTo: [{ kind: SecretMetadata, keys: ({ spec }) => [spec.secretName] }], … });
+ * const secrets = await client.list(SecretMetadata);
  */
 export function metadataOnly({ group, version, kind, plural, scope, view }: Kind): Kind {
   return { group, version, kind, plural, scope, view: { ...view, isMetadataOnly: true } };
@@ -67,8 +67,8 @@ export function metadataOnly({ group, version, kind, plural, scope, view }: Kind
  * the permissions, are those of the kind itself.
  *
  * @example
- * const AppPods = selected(Pod, { labelSelector: 'app=web' });
- * defineController(Website, { owns: [{ kind: AppPods, write: 'none' }], … });
+ * const WebPods = selected(Pod, { labelSelector: 'app=web' });
+ * const pods = await client.list(WebPods);
  */
 export function selected<K extends Kind>(kind: K, selectors: Pick<KindView, 'labelSelector' | 'fieldSelector'>): K {
   return { ...kind, view: { ...kind.view, ...selectorsOf(kind, selectors) } };

@@ -74,9 +74,6 @@ export interface Readiness {
   readonly conflict?: string;
 }
 
-/** An informer that {@link Manager.informer} returned. */
-type ReleasedInformer = Pick<AnyInformer, 'kind'>;
-
 /** Identifies an informer: equal if the informer has the same objects in the same form. */
 function informerId(kind: Kind, { namespaces, labelSelector, fieldSelector }: ScopeOptions): string {
   const selectors = selectorsOf(kind, {
@@ -189,7 +186,7 @@ export class Manager {
    *
    * @throws Error if nobody holds the informer.
    */
-  async release(informer: ReleasedInformer): Promise<void> {
+  async release(informer: Pick<AnyInformer, 'kind'>): Promise<void> {
     const { kind } = informer;
     const found = [...this.#informers].find(([, shared]) => shared.informer === informer);
     if (found === undefined) throw new Error(`nobody holds this informer of ${resourceName(kind)} ${kind.version}`);
