@@ -52,35 +52,41 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test.each(foreign)('$kind of $module is imported, type-checks, and is applied', async ({ module, file, kind, spec }) => {
-  const { [module]: source = '' } = await goModuleFolders([module]);
-  const [definition] = readDefinitions(await readFile(join(source, file), 'utf8'), file);
-  if (definition === undefined) throw new Error(`${file} is empty`);
-  const generated = await kindsModule([kindOf(definition)]);
-  const use = `import type { Manifest, ObjectOf } from '@echoperator/runtime';
+test.each(foreign)(
+  '$kind of $module is imported, type-checks, and is applied',
+  async ({ module, file, kind, spec }) => {
+    const { [module]: source = '' } = await goModuleFolders([module]);
+    const [definition] = readDefinitions(await readFile(join(source, file), 'utf8'), file);
+    if (definition === undefined) throw new Error(`${file} is empty`);
+    const generated = await kindsModule([kindOf(definition)]);
+    const use = `import type { Manifest, ObjectOf } from '@echoperator/runtime';
     import { ${kind} } from './kinds.ts';
     export const manifest: Manifest<ObjectOf<typeof ${kind}>> = { metadata: { name: 'a', namespace: '' }, spec: ${spec} };
     // @ts-expect-error There is no such field.
     export const wrong: Manifest<ObjectOf<typeof ${kind}>> = { metadata: { name: 'a' }, spec: { noSuchField: 1 } };`;
-  expect(await typeErrors({ 'kinds.ts': generated, 'use.ts': use })).toBe('');
+    expect(await typeErrors({ 'kinds.ts': generated, 'use.ts': use })).toBe('');
 
-  const { client } = cluster;
-  const { metadata } = await client.create(CustomResourceDefinition, definition as Manifest<CustomResourceDefinition>);
-  try {
-    const path = join(folder, `${kind}.ts`);
-    await writeFile(path, generated);
-    const manifestPath = join(folder, `${kind}-manifest.ts`);
-    await writeFile(manifestPath, use.replace('./kinds.ts', `./${kind}.ts`));
-    const { [kind]: imported }: Record<string, Kind> = await import(path);
-    const { manifest }: { manifest: Manifest<KubeObject> } = await import(manifestPath);
-    if (imported === undefined) throw new Error(`no ${kind}`);
-    const namespace = await cluster.namespace();
-    const object = { ...manifest, metadata: { name: 'a', namespace } };
-    await eventually('the kind is served', () => client.list(imported).then(() => true));
-    const applied = await client.apply(imported, object);
-    expect(applied).toMatchObject({ kind, spec: (manifest as { spec?: unknown }).spec });
-    expect((await client.list(imported, { namespace })).items).toEqual([applied]);
-  } finally {
-    await client.delete(CustomResourceDefinition, metadata);
-  }
-});
+    const { client } = cluster;
+    const { metadata } = await client.create(
+      CustomResourceDefinition,
+      definition as Manifest<CustomResourceDefinition>,
+    );
+    try {
+      const path = join(folder, `${kind}.ts`);
+      await writeFile(path, generated);
+      const manifestPath = join(folder, `${kind}-manifest.ts`);
+      await writeFile(manifestPath, use.replace('./kinds.ts', `./${kind}.ts`));
+      const { [kind]: imported }: Record<string, Kind> = await import(path);
+      const { manifest }: { manifest: Manifest<KubeObject> } = await import(manifestPath);
+      if (imported === undefined) throw new Error(`no ${kind}`);
+      const namespace = await cluster.namespace();
+      const object = { ...manifest, metadata: { name: 'a', namespace } };
+      await eventually('the kind is served', () => client.list(imported).then(() => true));
+      const applied = await client.apply(imported, object);
+      expect(applied).toMatchObject({ kind, spec: (manifest as { spec?: unknown }).spec });
+      expect((await client.list(imported, { namespace })).items).toEqual([applied]);
+    } finally {
+      await client.delete(CustomResourceDefinition, metadata);
+    }
+  },
+);
