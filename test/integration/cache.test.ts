@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Client } from '@echoperator/runtime';
+import { type Client, type KubeObject, keyOf, metadataOnly } from '@echoperator/runtime';
 import { Informer, type InformerOptions } from '@echoperator/runtime/cache';
 import { kubeconfigConnection } from '@echoperator/runtime/client';
 import { ConfigMap, Namespace } from '@echoperator/runtime/kinds';
@@ -94,6 +94,47 @@ describe('with an API server', () => {
       await cluster.client.apply(ConfigMap, { metadata: { name: 'c-4', namespace }, data: {} });
     },
   );
+
+  test.each(['paged', 'streamed'] as const)(
+    'a %s list and its watch of metadata have only the metadata',
+    async (listing) => {
+      stop = new AbortController();
+      log = new RecordingLog();
+      const kind = metadataOnly(ConfigMap);
+      const informer = new Informer({
+        client: cluster.client,
+        kind,
+        log,
+        namespaces: [namespace],
+        listing,
+        freeze: true,
+      });
+      running = informer.run(stop.signal);
+      await informer.synced;
+      const { items } = await cluster.client.list(ConfigMap, { namespace });
+      const key = { name: `metadata-${listing}`, namespace };
+      const created = await cluster.client.create(ConfigMap, { metadata: key, data: { a: 'b' } });
+      await eventually('the watch delivers it', async () => informer.store.get(key) !== undefined);
+      const metadataOf = ({ metadata }: KubeObject) => {
+        const { managedFields: _, ...rest } = metadata as typeof metadata & { readonly managedFields?: unknown };
+        return { apiVersion: 'v1', kind: 'ConfigMap', metadata: rest };
+      };
+      expect(informer.store.get(key)).toEqual(metadataOf(created));
+      for (const object of items) expect(informer.store.get(keyOf(object))).toEqual(metadataOf(object));
+      await cluster.client.delete(ConfigMap, key);
+      expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+    },
+  );
+
+  // KEP-5958. No supported version of Kubernetes serves it by default.
+  test('a server that does not know how to drop managedFields sends the objects with them', async () => {
+    for (const kind of [ConfigMap, metadataOnly(ConfigMap)]) {
+      const plain = await cluster.client.list<KubeObject>(kind, { namespace });
+      const dropped = await cluster.client.list<KubeObject>(kind, { namespace, dropManagedFields: true });
+      expect(dropped.items).toEqual(plain.items);
+      expect(plain.items[0]?.metadata).toHaveProperty('managedFields');
+    }
+  });
 
   test('an object that no longer matches the selector is removed from the store', async () => {
     const informer = run(cluster.client, { namespaces: [namespace], labelSelector: 'parity=1' });

@@ -292,7 +292,7 @@ describe('while the manager runs', () => {
     await handle.remove();
     await create('after');
     await eventually('the informer goes on', async () => informer.store.get(key('after')) !== undefined);
-    await manager.release(ConfigMap);
+    await manager.release(informer);
     expect(seen.has('after')).toBe(false);
     expect(manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });

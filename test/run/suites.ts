@@ -135,6 +135,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
+  nightly('nightly-imported-kinds', { folder: 'integration', paths: '/imported-kinds' }),
   nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
   nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),

@@ -1,8 +1,12 @@
 import { generate } from './generate/generate-command.ts';
+import { kinds } from './import-kinds/kinds-command.ts';
 import { type Output, type Subcommand, UsageError } from './subcommand.ts';
 
 /** Every subcommand by its name. */
-const subcommands: ReadonlyMap<string, Subcommand> = new Map([['generate', generate]]);
+const subcommands: ReadonlyMap<string, Subcommand> = new Map([
+  ['generate', generate],
+  ['kinds', kinds],
+]);
 
 const usage = ['Usage:', ...[...subcommands.values()].map((each) => `  echoperator-cli ${each.usage}`)].join('\n');
 

@@ -30,7 +30,9 @@ export {
   controllerReference,
   isControlledBy,
   type Kind,
+  metadataOnly,
   type ObjectOf,
+  selected,
 } from './kind/kind.ts';
 export { type KubeObject, keyOf, keyString, type Manifest, type ObjectKey } from './kind/object.ts';
 

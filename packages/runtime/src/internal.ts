@@ -11,7 +11,7 @@ export { parseFieldSelector, parseLabelSelector } from './cache/label-selector.t
 export { compareResourceVersions } from './cache/resource-version.ts';
 export { objectPath } from './client/resource-path.ts';
 export { isCustomKind } from './kind/define-kind.ts';
-export { apiVersionOf, versionedResource } from './kind/kind.ts';
+export { apiVersionOf, versionedResource, viewedResource } from './kind/kind.ts';
 export { parseKey } from './kind/object.ts';
 export { connectOperatorWith } from './process/connect-operator.ts';
 export { pause } from './shared/pause.ts';

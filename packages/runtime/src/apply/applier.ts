@@ -217,6 +217,10 @@ function controllerUidOf(kind: Kind, manifest: Manifest<KubeObject>): string {
  */
 function requireStoreOf(kind: Kind, store: Pick<ReadonlyStore<KubeObject>, 'kind'>): void {
   const other = store.kind;
+  if (other?.view?.isMetadataOnly && !kind.view?.isMetadataOnly)
+    throw new RangeError(
+      `the store has only the metadata of ${resourceName(other)}: pass the store of the whole objects`,
+    );
   if (other === undefined || other === kind || versionedResource(other) === versionedResource(kind)) return;
   throw new RangeError(
     `the store has ${versionedResource(other)}, and the manifest is of ${versionedResource(kind)}: ` +

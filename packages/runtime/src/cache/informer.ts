@@ -1,6 +1,6 @@
 import { type ApiError, isForbidden } from '../client/api-error.ts';
 import type { Client, WatchEvent } from '../client/client.ts';
-import { type Kind, resourceName } from '../kind/kind.ts';
+import { apiVersionOf, type Kind, resourceName, selectorsOf } from '../kind/kind.ts';
 import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import { isReadable, UnreadableObjectError, unreadableMembersOf } from '../kind/unreadable-object.ts';
 import type { Logger } from '../shared/logger.ts';
@@ -180,7 +180,7 @@ export class Informer<T extends KubeObject> {
     this.kind = kind;
     this.namespaces = namespaces;
     this.#options = options;
-    this.#scope = new Scope(options);
+    this.#scope = new Scope({ ...(namespaces !== undefined && { namespaces }), ...selectorsOf(kind, options) });
     this.#log = log.child({ resource: resourceName(kind) });
     this.#store = new Store<T>({
       kind,
@@ -265,12 +265,8 @@ export class Informer<T extends KubeObject> {
 
   /** Which objects of the kind the informer holds. */
   get selection(): ScopeOptions {
-    const { namespaces, labelSelector, fieldSelector } = this.#options;
-    return {
-      ...(namespaces !== undefined && { namespaces }),
-      ...(labelSelector !== undefined && { labelSelector }),
-      ...(fieldSelector !== undefined && { fieldSelector }),
-    };
+    const { namespaces } = this.#options;
+    return { ...(namespaces !== undefined && { namespaces }), ...selectorsOf(this.kind, this.#options) };
   }
 
   /** How many names the store shows from a response that the watch has not passed yet. */
@@ -280,7 +276,7 @@ export class Informer<T extends KubeObject> {
 
   /** Returns a transformed copy of an object, as the store would hold it. */
   asStored(object: T): T {
-    return this.#transformed(copy(this.#withoutManagedFields({ ...object })));
+    return this.#transformed(copy(this.#withoutManagedFields(this.#metadataOf({ ...object }))));
   }
 
   /**
@@ -310,6 +306,7 @@ export class Informer<T extends KubeObject> {
 
   /**
    * Keeps the `managedFields` of each object that a watch or a response delivers, until the handlers have been called.
+   * A watch that is already open may have been opened without them.
    *
    * @returns a function for handlers that returns the managedFields of a delta's object.
    */
@@ -417,6 +414,9 @@ export class Informer<T extends KubeObject> {
       client,
       kind: this.kind,
       selection,
+      // Handlers read the field owners of watched objects only.
+      dropsManagedFields: (verb) =>
+        options.keepManagedFields !== true && (verb === 'list' || this.#fieldOwners === undefined),
       target,
       log: namespace === undefined ? options.log : options.log.child({ namespace }),
       ...(listing !== undefined && { listing }),
@@ -453,7 +453,7 @@ export class Informer<T extends KubeObject> {
     // The reconcile also has the object of a response, and may change it. So the store gets a copy.
     const isShared = origin === 'response';
     if (!isReadable(object)) return this.#unreadable(isShared ? copyUnreadable(object) : object);
-    const kept = this.#withoutManagedFields(isShared ? { ...object } : object);
+    const kept = this.#withoutManagedFields(this.#metadataOf(isShared ? { ...object } : object));
     const small = this.#transformed(isShared ? copy(kept) : kept);
     const known = this.#store.get(small.metadata);
     const prepared = share(small, known !== undefined && isReadable(known) ? known : this.#shareReference);
@@ -472,6 +472,16 @@ export class Informer<T extends KubeObject> {
       this.#log.warn(details, 'an object cannot be read whole: its cache entry lacks these members');
     }
     return object;
+  }
+
+  /**
+   * Returns the metadata of an object of a metadata-only kind. The response to a write has the whole object, and the
+   * objects of lists and watches say that they are of the kind PartialObjectMetadata.
+   */
+  #metadataOf(object: T): T {
+    if (!this.kind.view?.isMetadataOnly) return object;
+    // The type of a metadata-only kind's objects is KubeObject.
+    return { apiVersion: apiVersionOf(this.kind), kind: this.kind.kind, metadata: object.metadata } as KubeObject as T;
   }
 
   /** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */

@@ -1,3 +1,5 @@
+import { requirementsOf } from '../kind/kind.ts';
+
 /** Whether labels (or fields, for a field selector) match. `read` returns the value of a key, or undefined. */
 export type Selector = (read: (key: string) => string | undefined) => boolean;
 
@@ -6,8 +8,7 @@ export type Selector = (read: (key: string) => string | undefined) => boolean;
  * (i),j,!k`. `!=` and `notin` match if the key is missing. Returns undefined for a selector that it cannot parse.
  */
 export function parseLabelSelector(text: string): Selector | undefined {
-  // A comma inside parentheses belongs to a set; other commas separate requirements.
-  return all(text.split(/,(?![^(]*\))/), parseRequirement);
+  return all(requirementsOf(text), parseRequirement);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { ApiError, isExpired, isForbidden } from '../client/api-error.ts';
 import { isFailedConnection, isInitializing, isNotServedOrForbidden, isUnsupported } from '../client/classify-error.ts';
-import type { Client, Selection, WatchEvent } from '../client/client.ts';
+import type { Client, ListOptions, Selection, WatchEvent } from '../client/client.ts';
 import { WatchOverdueError } from '../client/http-client.ts';
 import { listPages } from '../client/list-pages.ts';
 import { type Kind, resourceName } from '../kind/kind.ts';
@@ -148,6 +148,7 @@ export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
   readonly #kind: Kind<T>;
   readonly #selection: Selection;
+  readonly #dropsManagedFields: (verb: 'list' | 'watch') => boolean;
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
   readonly #watchTimeoutSeconds: number | undefined;
@@ -172,6 +173,8 @@ export class Reflector<T extends KubeObject> {
       readonly client: Pick<Client, 'list' | 'watchBatches'>;
       readonly kind: Kind<T>;
       readonly selection: Selection;
+      /** Called before each request: whether the server may omit `metadata.managedFields`. Default: it may not. */
+      readonly dropsManagedFields?: (verb: 'list' | 'watch') => boolean;
       readonly target: ReflectorTarget<T>;
       readonly log: Logger;
     } & ReflectorOptions,
@@ -179,6 +182,7 @@ export class Reflector<T extends KubeObject> {
     this.#client = options.client;
     this.#kind = options.kind;
     this.#selection = options.selection;
+    this.#dropsManagedFields = options.dropsManagedFields ?? (() => false);
     this.#target = options.target;
     this.#listing = options.listing ?? 'streamed';
     this.#backoff = new Backoff(options.backoff ?? { initialMs: 800, maxMs: 30_000 });
@@ -340,7 +344,7 @@ export class Reflector<T extends KubeObject> {
     const objects: T[] = [];
     let resourceVersion: string | undefined;
     try {
-      for await (const { items, metadata } of listPages(this.#client, this.#kind, { ...this.#selection, signal })) {
+      for await (const { items, metadata } of listPages(this.#client, this.#kind, this.#listOptions(signal))) {
         this.#target.onAvailable?.();
         resourceVersion = metadata.resourceVersion;
         this.#prepareInto(objects, items);
@@ -354,10 +358,14 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #unpaged(signal: AbortSignal): Promise<Listed<T>> {
-    const { items, metadata } = await this.#client.list(this.#kind, { ...this.#selection, signal });
+    const { items, metadata } = await this.#client.list(this.#kind, this.#listOptions(signal));
     const objects: T[] = [];
     this.#prepareInto(objects, items);
     return { objects, resourceVersion: metadata.resourceVersion };
+  }
+
+  #listOptions(signal: AbortSignal): Selection & Pick<ListOptions, 'dropManagedFields' | 'signal'> {
+    return { ...this.#selection, ...(this.#dropsManagedFields('list') && { dropManagedFields: true }), signal };
   }
 
   #prepareInto(objects: T[], items: readonly T[]): void {
@@ -390,6 +398,7 @@ export class Reflector<T extends KubeObject> {
       const batches = this.#client.watchBatches(this.#kind, {
         ...this.#selection,
         ...(from === undefined ? { sendInitialEvents: true } : { resourceVersion: from }),
+        ...(this.#dropsManagedFields('watch') && { dropManagedFields: true }),
         timeoutSeconds,
         signal: ended,
       });

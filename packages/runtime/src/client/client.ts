@@ -51,6 +51,8 @@ export interface ListOptions extends Selection, RequestOptions {
    * {@link listPages}.
    */
   readonly maxBytes?: number;
+  /** See {@link WatchOptions.dropManagedFields}. */
+  readonly dropManagedFields?: boolean;
 }
 
 /** Options of a watch. */
@@ -64,6 +66,11 @@ export interface WatchOptions extends Selection {
    * bookmark with the annotation `k8s.io/initial-events-end`, then the changes.
    */
   readonly sendInitialEvents?: boolean;
+  /**
+   * Ask the API server to omit `metadata.managedFields`, which is often half of an object (KEP-5958). A server that does
+   * not know this sends the field anyway. Default false.
+   */
+  readonly dropManagedFields?: boolean;
   /** The server ends the watch after this time; if it does not, the client ends it 15 s later. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;

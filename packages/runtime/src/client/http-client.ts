@@ -1,4 +1,4 @@
-import { apiVersionOf, type Kind, resourceName } from '../kind/kind.ts';
+import { apiVersionOf, type Kind, metadataOnly, resourceName, selectorsOf } from '../kind/kind.ts';
 import type { KubeObject, Manifest, ObjectKey } from '../kind/object.ts';
 import type { DesiredStatus } from '../kind/status-patch.ts';
 import { ApiError, type Status } from './api-error.ts';
@@ -29,11 +29,20 @@ import { collectionPath, creationPath, objectPath } from './resource-path.ts';
 import { splitLines } from './split-lines.ts';
 import type { HttpRequest, Transport } from './transport.ts';
 
-/** Accept headers that make the API server return only the metadata. */
-const metadataOnly = {
-  object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
-  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
-} as const;
+/**
+ * Returns the Accept header of a read. `drop` is KEP-5958. A server that does not know a parameter ignores it
+ * (k8s.io/apiserver/pkg/endpoints/handlers/negotiation), or takes the second media type, which has no parameters.
+ */
+function acceptOf({ view }: Kind, response: 'object' | 'list', dropManagedFields = false): string | undefined {
+  const dropped = dropManagedFields ? `${json};drop=metadata.managedFields` : json;
+  if (view?.isMetadataOnly) {
+    const as = response === 'list' ? 'PartialObjectMetadataList' : 'PartialObjectMetadata';
+    return `${dropped};as=${as};g=meta.k8s.io;v=v1`;
+  }
+  return dropManagedFields ? `${dropped},${json}` : undefined;
+}
+
+const json = 'application/json';
 
 /** The client ends a watch this long after its timeout: the server should have ended it, so the connection is dead. */
 const overdueMs = 15_000;
@@ -87,21 +96,20 @@ export class HttpClient implements Client {
 
   async get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
     const { resourceVersion } = options ?? {};
-    return this.#read<T>({ verb: 'get', kind, key, resourceVersion }, objectPath(kind, key), undefined, options);
+    const isMetadataOnly = kind.view?.isMetadataOnly;
+    return this.#read<T>({ verb: 'get', kind, key, resourceVersion, isMetadataOnly }, objectPath(kind, key), options);
   }
 
   async getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
-    const { resourceVersion } = options ?? {};
-    const request: ClientRequest = { verb: 'get', kind, key, resourceVersion, isMetadataOnly: true };
-    return this.#read(request, objectPath(kind, key), metadataOnly.object, options);
+    return this.get(metadataOnly(kind), key, options);
   }
 
   async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
-    return this.#list<T>(kind, undefined, options);
+    return this.#list<T>(kind, options);
   }
 
   async listMetadata(kind: Kind, options: ListOptions = {}): Promise<List<PartialObjectMetadata>> {
-    return this.#list(kind, metadataOnly.list, options);
+    return this.#list(metadataOnly(kind), options);
   }
 
   async *watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
@@ -109,11 +117,11 @@ export class HttpClient implements Client {
   }
 
   watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
-    return this.#watch<T>(kind, undefined, options);
+    return this.#watch<T>(kind, options);
   }
 
   async *watchMetadata(kind: Kind, options: WatchOptions): AsyncGenerator<WatchEvent<PartialObjectMetadata>> {
-    for await (const batch of this.#watch(kind, metadataOnly.object, options)) yield* batch;
+    yield* this.watch(metadataOnly(kind), options);
   }
 
   async create<T extends KubeObject>(
@@ -135,6 +143,8 @@ export class HttpClient implements Client {
     object: NoInfer<T>,
     { subresource, signal }: SubresourceOptions = {},
   ): Promise<T> {
+    if (kind.view?.isMetadataOnly)
+      throw new TypeError(`update of ${resourceName(kind)}: its metadata alone would replace the object. Patch it`);
     const path = objectPath(kind, object.metadata, subresource);
     const body = withTypeMeta(kind, object);
     return this.#write<T>(
@@ -195,13 +205,13 @@ export class HttpClient implements Client {
     kind: Kind<T>,
     options: DeleteCollectionOptions = {},
   ): Promise<readonly T[]> {
-    const { namespace, labelSelector, fieldSelector, gracePeriodSeconds, signal } = options;
+    const { namespace, gracePeriodSeconds, signal } = options;
     const { propagationPolicy = 'Background' } = options;
     if (kind.scope === 'Namespaced' && namespace === undefined) {
       throw new TypeError(`${resourceName(kind)}: deleteCollection needs a namespace`);
     }
     const path = collectionPath(kind, namespace);
-    const query = queryOf({ labelSelector, fieldSelector });
+    const query = queryOf({ ...selectorsOf(kind, options) });
     const body = deleteOptions({ propagationPolicy, gracePeriodSeconds });
     return this.#request(
       { verb: 'deletecollection', kind },
@@ -211,21 +221,19 @@ export class HttpClient implements Client {
     );
   }
 
-  #read<T>(
-    request: ClientRequest,
-    path: string,
-    accept: string | undefined,
-    { resourceVersion, signal }: GetOptions = {},
-  ): Promise<T> {
+  #read<T>(request: ClientRequest, path: string, { resourceVersion, signal }: GetOptions = {}): Promise<T> {
+    const accept = acceptOf(request.kind, 'object');
     const query = resourceVersion === undefined ? '' : queryOf({ resourceVersion });
     return this.#request(request, { method: 'GET', path, query, accept, signal }, (response) => response as T);
   }
 
-  async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
-    const { namespace, signal, maxBytes, ...query } = options;
+  async #list<T extends KubeObject>(kind: Kind, options: ListOptions): Promise<List<T>> {
+    const { namespace, signal, maxBytes, dropManagedFields, ...rest } = options;
     const path = collectionPath(kind, namespace);
+    const accept = acceptOf(kind, 'list', dropManagedFields);
+    const query = { ...rest, ...selectorsOf(kind, options) };
     return this.#request(
-      { verb: 'list', kind },
+      { verb: 'list', kind, isMetadataOnly: kind.view?.isMetadataOnly },
       { method: 'GET', path, query: queryOf(query), accept, signal, maxBytes },
       (response) => {
         const list = response as List<T> | EmptyList;
@@ -234,13 +242,11 @@ export class HttpClient implements Client {
     );
   }
 
-  async *#watch<T extends KubeObject>(
-    kind: Kind,
-    accept: string | undefined,
-    options: WatchOptions,
-  ): AsyncGenerator<readonly WatchEvent<T>[]> {
-    const { namespace, signal, ...rest } = options;
+  async *#watch<T extends KubeObject>(kind: Kind, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
+    const { namespace, signal, dropManagedFields, ...others } = options;
+    const rest = { ...others, ...selectorsOf(kind, options) };
     const path = collectionPath(kind, namespace);
+    const accept = acceptOf(kind, 'object', dropManagedFields);
     // The server requires it with sendInitialEvents, and accepts no other value.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });

@@ -5,7 +5,7 @@
  * options of a request. It also creates a client outside an operator: `connect` finds the API server, `createClient`
  * creates the client.
  */
-export { groupOf, resourceName } from '../kind/kind.ts';
+export { groupOf, type KindView, resourceName } from '../kind/kind.ts';
 export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';
 export {
   ApiError,

@@ -146,7 +146,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   /** Returns the informer of this version of a kind, if there is one, whoever holds it. */
-  readonly informerOf: (kind: Kind) => AnyInformer | undefined;
+  readonly informersOf: (kind: Kind) => readonly AnyInformer[];
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'reconciles' | 'queue'>;
   /** Default: none. */
@@ -184,7 +184,7 @@ export class Controller<T extends KubeObject> {
   readonly #overrunning = new Set<Promise<void>>();
   readonly #queue: WorkQueue;
   readonly #informer: Informer<T>;
-  readonly #informerOf: ControllerEnvironment['informerOf'];
+  readonly #informersOf: ControllerEnvironment['informersOf'];
   readonly #overwrites = new Overwrites();
   /** The keys whose last reconcile exceeded its time limit, each with the error. */
   readonly #timeouts = new Map<string, unknown>();
@@ -210,7 +210,7 @@ export class Controller<T extends KubeObject> {
     this.#setUp = options.setUp;
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
-    this.#informerOf = environment.informerOf;
+    this.#informersOf = environment.informersOf;
     this.#log = environment.log.child({ controller: name });
     this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
@@ -406,7 +406,7 @@ export class Controller<T extends KubeObject> {
     const requests = new ReconcileRequests(this.#client, {
       key,
       controller: this,
-      informerOf: this.#informerOf,
+      informersOf: this.#informersOf,
       wrote: (delta, body) => this.#overwrites.wrote(key, delta, body),
       enqueue: () => this.#queue.add(key, {}, missed),
       signal,

@@ -4,7 +4,7 @@ import type { Delta } from '../cache/store.ts';
 import type { Client } from '../client/client.ts';
 import type { Gate } from '../client/gate.ts';
 import type { CustomKind } from '../kind/define-kind.ts';
-import { type Kind, resourceName, versionedResource } from '../kind/kind.ts';
+import { type Kind, resourceName, viewedResource } from '../kind/kind.ts';
 import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import type { EventRecorder } from '../observability/event-recorder.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -26,7 +26,7 @@ import {
 import { allow, mergeRules, type PolicyRule } from './permissions.ts';
 import type { Ending } from './reconcile-end.ts';
 import { deletion, or } from './standard-predicates.ts';
-import { type InformerSource, watchDeltas, watches } from './watch.ts';
+import { type InformerSource, type WatchFilter, watchDeltas, watches } from './watch.ts';
 
 /** The cache of a kind. All controllers share it. */
 export interface CacheOptions {
@@ -195,14 +195,20 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     const { caches = [] } = options;
     const { namespaces = options.namespaces } = definition;
     const { refersTo = [], indexes = {}, watches: related = [], setUp, sources } = definition;
+    const optionsOf = (kind: Kind) => informerOptions(kind, namespaces, caches);
+    /** The filter of a watch. The watch must use the informer that the reconciler reads. */
+    const filterOf = (kind: Kind) => {
+      const informer = optionsOf(kind);
+      return informer === undefined ? {} : { informer };
+    };
     const informers = new Map(
       kindsOf(this.kind, definition, this.#owned).map((kind) => [
-        versionedResource(kind),
-        manager.informer(kind, informerOptions(kind, namespaces, caches)),
+        viewedResource(kind),
+        manager.informer(kind, optionsOf(kind)),
       ]),
     );
     const informerOf = <C extends KubeObject>(kind: Kind<C>) => {
-      const informer = informers.get(versionedResource(kind));
+      const informer = informers.get(viewedResource(kind));
       if (informer === undefined)
         throw new TypeError(
           `the definition of the controller ${this.name} does not name ${resourceName(kind)}: add it`,
@@ -228,22 +234,31 @@ class ControllerValue<T extends ReportingObject, R extends string, S, M, X exten
     const references = refersTo.map(({ kind, keys }, n) => {
       const index = indexName(`refersTo ${n}`);
       own.addIndex(index, (object) => [...keys(object)].map((key) => keyString(keyIn(kind, key, object))));
-      return watches(kind, (named) => [...own.store.byIndex(index, keyString(keyOf(named)))].map(keyOf));
+      return watches(
+        kind,
+        (named) => [...own.store.byIndex(index, keyString(keyOf(named)))].map(keyOf),
+        filterOf(kind),
+      );
     });
     return manager.controller(this.kind, {
       reconcileTimeoutMs: defaultReconcileTimeoutMs,
       ...limitsOf(options),
       ...limitsOf(definition),
       name: this.name,
+      // The options are only used for objects of this kind.
+      ...(filterOf(this.kind) as WatchFilter<T>),
       // A deletion always enqueues the key: a finalizer may wait for it.
       ...(definition.predicate !== undefined && { predicate: or<T>(deletion, definition.predicate) }),
       watches: [
         ...this.#owned.map((owned) =>
-          watchDeltas(owned.kind, (delta) => reconciler.keysOfChangedChild(owned.kind, delta)),
+          watchDeltas(owned.kind, (delta) => reconciler.keysOfChangedChild(owned.kind, delta), filterOf(owned.kind)),
         ),
         ...references,
         ...related.map(({ kind, keys, predicate }) =>
-          watches(kind, (object) => keys(object, reconciler.lookup), predicate && { predicate }),
+          watches(kind, (object) => keys(object, reconciler.lookup), {
+            ...filterOf(kind),
+            ...(predicate && { predicate }),
+          }),
         ),
       ],
       ...(setUp !== undefined && {
@@ -275,7 +290,7 @@ function kindsOf(
   owned: readonly { readonly kind: Kind }[],
 ): readonly Kind[] {
   const all = [kind, ...[...owned, ...refersTo, ...watches, ...Object.values(indexes)].map((each) => each.kind)];
-  return [...new Map(all.map((each) => [versionedResource(each), each])).values()];
+  return [...new Map(all.map((each) => [viewedResource(each), each])).values()];
 }
 
 function informerOptions(
@@ -283,7 +298,7 @@ function informerOptions(
   namespaces: readonly string[] | undefined,
   caches: readonly CacheOptions[],
 ): InformerOptions<KubeObject> | undefined {
-  const special = caches.find((each) => versionedResource(each.kind) === versionedResource(kind))?.options;
+  const special = caches.find((each) => viewedResource(each.kind) === viewedResource(kind))?.options;
   const scope = kind.scope === 'Namespaced' && namespaces !== undefined ? { namespaces } : undefined;
   // Undefined: use the options of the controller that first requested the informer.
   return special === undefined ? scope : { ...scope, ...special };

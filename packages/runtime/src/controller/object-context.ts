@@ -27,7 +27,7 @@ export interface Run<T extends ReportingObject> {
 export interface ObjectContextOptions<T extends ReportingObject, S, M, X extends Indexed> {
   readonly run: Run<T>;
   readonly kind: Kind<T>;
-  /** By `versionedResource`. */
+  /** By `viewedResource`. */
   readonly owned: ReadonlyMap<string, AnyOwned>;
   readonly reads: Reads<X>;
   readonly store: <C extends KubeObject>(kind: Kind<C>) => ReadonlyStore<C>;

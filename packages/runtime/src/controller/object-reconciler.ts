@@ -4,7 +4,7 @@ import { isAlreadyExists, isConflict, isNamespaceTerminating, isRefusal } from '
 import type { Client } from '../client/client.ts';
 import { type Gate, GateClosedError } from '../client/gate.ts';
 import { type CustomKind, specProblem } from '../kind/define-kind.ts';
-import { controllerOf, isControlledBy, type Kind, versionedResource } from '../kind/kind.ts';
+import { controllerOf, isControlledBy, type Kind, viewedResource } from '../kind/kind.ts';
 import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/object.ts';
 import type { EventRecorder } from '../observability/event-recorder.ts';
 import type { Logger } from '../shared/logger.ts';
@@ -51,7 +51,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
   readonly #kind: CustomKind<T>;
   readonly #definition: AnyDefinition<T, R, S, M, X>;
   readonly #environment: ReconcilerEnvironment<S>;
-  /** By `versionedResource`. */
+  /** By `viewedResource`. */
   readonly #owned: ReadonlyMap<string, Owned<T, M, KubeObject>>;
   readonly #reporter: OutcomeReporter<T, string>;
   readonly #asked = new RequestedChildren();
@@ -62,7 +62,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
     this.#kind = kind;
     this.#definition = definition;
     this.#environment = environment;
-    this.#owned = new Map(ownedKinds(definition).map((owned) => [versionedResource(owned.kind), owned]));
+    this.#owned = new Map(ownedKinds(definition).map((owned) => [viewedResource(owned.kind), owned]));
     const { events, now } = environment;
     this.#reporter = new OutcomeReporter<T, string>({
       kind,
@@ -258,7 +258,7 @@ export class ObjectReconciler<T extends ReportingObject, R extends string, S, M,
    */
   readonly keysOfChangedChild = (kind: Kind, delta: Delta<KubeObject>): readonly ObjectKey[] => {
     const { object } = delta;
-    const owned = this.#owned.get(versionedResource(kind));
+    const owned = this.#owned.get(viewedResource(kind));
     const owners = keysBeforeAndAfter(delta, (child) => ownerKeys(this.#kind, child));
     for (const key of ownerKeys(this.#kind, object)) {
       const owner = this.#environment.store(this.#kind).get(key);

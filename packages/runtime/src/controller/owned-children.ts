@@ -2,7 +2,7 @@ import type { Applier, ApplyResult } from '../apply/applier.ts';
 import type { ReadonlyStore } from '../cache/store.ts';
 import { isConflict, isNotFound, isRefusal } from '../client/api-error.ts';
 import type { Client, CreateOptions, DeleteOptions } from '../client/client.ts';
-import { controllerReference, isControlledBy, type Kind, versionedResource } from '../kind/kind.ts';
+import { controllerReference, isControlledBy, type Kind, viewedResource } from '../kind/kind.ts';
 import { type KubeObject, keyOf, type Manifest } from '../kind/object.ts';
 import { type AdoptionOptions, type AdoptionResult, adoptAndRelease } from './adoption.ts';
 import type { Child, DesiredChild } from './context.ts';
@@ -20,7 +20,7 @@ export interface OwnedChildrenOptions<T extends ReportingObject> {
   readonly kind: Kind<T>;
   /** The owner after the last write of the reconcile. */
   readonly owner: () => T;
-  /** By `versionedResource`. */
+  /** By `viewedResource`. */
   readonly owned: ReadonlyMap<string, AnyOwned>;
   readonly store: <C extends KubeObject>(kind: Kind<C>) => ReadonlyStore<C>;
   readonly applier: Pick<Applier, 'apply' | 'createOnce'>;
@@ -139,7 +139,7 @@ export class OwnedChildren<T extends ReportingObject> {
   }
 
   #owned(kind: Kind): AnyOwned {
-    const owned = this.#options.owned.get(versionedResource(kind));
+    const owned = this.#options.owned.get(viewedResource(kind));
     if (owned === undefined) throw new TypeError(`${kind.kind} is not among \`owns\` of the definition: add it`);
     return owned;
   }

@@ -3,7 +3,7 @@ import { isAlreadyExists, isConflict, isNotFound, isUidMismatch } from '../clien
 import type { Client, ClientRequest, ClientTrace } from '../client/client.ts';
 import { NoResponseError } from '../client/no-response-error.ts';
 import type { Kind } from '../kind/kind.ts';
-import type { KubeObject } from '../kind/object.ts';
+import type { KubeObject, ObjectKey } from '../kind/object.ts';
 import { isOnlySent, type Modified } from './sent-fields.ts';
 
 /** Options of {@link ReconcileRequests}. */
@@ -11,8 +11,8 @@ export interface ReconcileRequestsOptions {
   readonly key: string;
   /** Identifies the controller. */
   readonly controller: object;
-  /** The informer of this version of a kind, if there is one. */
-  readonly informerOf: (kind: Kind) => AnyInformer | undefined;
+  /** The informers of this version of a kind: one for each view and selection. */
+  readonly informersOf: (kind: Kind) => readonly AnyInformer[];
   /** Called when a write changed nothing but the fields that it sent. */
   readonly wrote: (delta: Modified, body: object) => void;
   /** Enqueues the key, because another client's change may have enqueued no key. */
@@ -43,8 +43,8 @@ export interface ReconcileRequestsOptions {
  * - The event of a write may arrive before its response. The key is skipped anyway while the request is in flight. If a
  *   list shows the write first, or the request fails, the key is reconciled once more. The same is true for an apply
  *   outside the Applier that creates an object: the response does not say which client created it.
- * - The store does not show dry runs, the scale subresource, lists, metadata alone, objects whose informer caches
- *   another version, and the deletion of an object that it did not hold.
+ * - The store does not show dry runs, the scale subresource, lists, objects whose informer caches another version, and
+ *   the deletion of an object that it did not hold. Only the store of a metadata-only kind shows metadata alone.
  */
 export class ReconcileRequests {
   readonly client: Client;
@@ -87,29 +87,30 @@ export class ReconcileRequests {
           'await each request',
       );
     }
-    const { key, isDryRun, isMetadataOnly, subresource } = request;
-    const isShown = !isDryRun && !isMetadataOnly && subresource !== 'scale';
-    const informer = isShown ? this.#options.informerOf(request.kind) : undefined;
+    const { key, isDryRun, subresource } = request;
+    const isShown = key !== undefined && !isDryRun && subresource !== 'scale';
     /** The versions for which the key was skipped before the response arrived. */
     const skipped: string[] = [];
-    const tracked = key && informer?.trackRequest(key, this.#writerOf(request, skipped));
+    const tracked = isShown ? this.#track(request, key, this.#writerOf(request, skipped)) : [];
     this.#inFlight += 1;
     const traced = this.#options.trace?.requested(request, performance.now());
     try {
       const response = await send();
       traced?.responded(undefined);
-      tracked?.end();
+      for (const each of tracked) each.end();
       // The event was caused by another client, which made the same change just before.
       if (skipped.some((version) => version !== versionOf(response))) this.#options.enqueue();
-      if (tracked !== undefined) this.#responded(tracked, request, response);
+      for (const each of tracked) this.#responded(each, request, response);
       return response;
     } catch (error) {
       traced?.responded(error);
-      tracked?.end();
+      for (const each of tracked) each.end();
       if (skipped.length > 0) this.#options.enqueue();
-      const uid = uidOfGone(request, error, tracked?.uid);
-      if (uid !== undefined) tracked?.hide(uid);
-      if (key !== undefined && tracked !== undefined && showsStaleCache(request, error)) {
+      for (const each of tracked) {
+        const uid = uidOfGone(request, error, each.uid);
+        if (uid !== undefined) each.hide(uid);
+      }
+      if (key !== undefined && tracked.length > 0 && showsStaleCache(request, error)) {
         await this.client.get(request.kind, key).catch((readError: unknown) => {
           // The object no longer exists. If a list has hidden its deletion, no event follows.
           if (request.verb === 'create' && isNotFound(readError)) this.#options.enqueue();
@@ -122,12 +123,23 @@ export class ReconcileRequests {
     }
   }
 
+  /** Only informers of metadata can show metadata. */
+  #track({ kind, isMetadataOnly }: ClientRequest, key: ObjectKey, writerOf: WriterOf): readonly TrackedRequest[] {
+    const informers = this.#options.informersOf(kind);
+    const able = isMetadataOnly ? informers.filter((informer) => informer.kind.view?.isMetadataOnly) : informers;
+    return able.map((informer) => informer.trackRequest(key, writerOf)).filter((tracked) => tracked !== undefined);
+  }
+
   #writerOf(request: ClientRequest, skipped: string[]): WriterOf {
     const { controller, key, wrote } = this.#options;
     const writer = { controller, key };
     return (delta) => {
       if (!isOnlySent(request, delta)) return undefined;
-      skipped.push(delta.object.metadata.resourceVersion);
+      const version = delta.object.metadata.resourceVersion;
+      // Several informers of a kind may deliver the same event.
+      const isKnown = skipped.includes(version);
+      skipped.push(version);
+      if (isKnown) return writer;
       if (delta.type === 'modified' && request.body !== undefined) wrote(delta, request.body);
       return writer;
     };

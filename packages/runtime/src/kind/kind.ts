@@ -12,7 +12,16 @@ export interface Kind<T extends KubeObject = KubeObject> {
   /** The plural in lower case, which is part of the URL. */
   readonly plural: string;
   readonly scope: 'Namespaced' | 'Cluster';
+  /** Absent: every object of the resource, with all its fields. See {@link metadataOnly} and {@link selected}. */
+  readonly view?: KindView;
   readonly [objectType]?: T;
+}
+
+/** Which objects of a resource a kind stands for, and how much of them. */
+export interface KindView {
+  readonly isMetadataOnly?: true;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
 }
 
 /** The object type of a kind: `ObjectOf<typeof Echo>`. */
@@ -34,6 +43,80 @@ export function resourceName(kind: Kind): string {
 /** Returns `group/version/plural`, which identifies one version of a resource. */
 export function versionedResource(kind: Kind): string {
   return `${kind.group}/${kind.version}/${kind.plural}`;
+}
+
+/**
+ * Returns the kind of which clients and informers receive only the metadata (PartialObjectMetadata). Use it wherever a
+ * kind is expected, if no reconcile reads the other fields: a cache of metadata is much smaller, and the API server
+ * encodes less. The permissions are those of the kind itself.
+ *
+ * The caches of a kind and of its metadata are separate: a definition that names only the metadata has no cache of the
+ * whole objects.
+ *
+ * @example
+ * const SecretMetadata = metadataOnly(Secret);
+ * const secrets = await client.list(SecretMetadata);
+ */
+export function metadataOnly({ group, version, kind, plural, scope, view }: Kind): Kind {
+  return { group, version, kind, plural, scope, view: { ...view, isMetadataOnly: true } };
+}
+
+/**
+ * Returns the kind limited to the objects that the selectors match. Use it wherever a kind is expected: each selection
+ * has a cache of its own, and lists, watches and `deleteCollection` are limited to it. Requests about one object, and
+ * the permissions, are those of the kind itself.
+ *
+ * @example
+ * const WebPods = selected(Pod, { labelSelector: 'app=web' });
+ * const pods = await client.list(WebPods);
+ */
+export function selected<K extends Kind>(kind: K, selectors: Pick<KindView, 'labelSelector' | 'fieldSelector'>): K {
+  return { ...kind, view: { ...kind.view, ...selectorsOf(kind, selectors) } };
+}
+
+/** Returns the selectors of a kind's view, together with further ones: an object must match both. */
+export function selectorsOf(
+  { view }: Kind,
+  { labelSelector, fieldSelector }: Pick<KindView, 'labelSelector' | 'fieldSelector'>,
+): Pick<KindView, 'labelSelector' | 'fieldSelector'> {
+  const [labels, fields] = [bothOf(view?.labelSelector, labelSelector), bothOf(view?.fieldSelector, fieldSelector)];
+  return {
+    ...(labels !== undefined && { labelSelector: labels }),
+    ...(fields !== undefined && { fieldSelector: fields }),
+  };
+}
+
+const bothOf = (a: string | undefined, b: string | undefined): string | undefined =>
+  a === undefined || b === undefined ? (a ?? b) : `${a},${b}`;
+
+/**
+ * Returns a text that is equal for equal selectors. The order of the requirements, and the spaces around them, do not
+ * count.
+ */
+export const canonicalSelector = (selector: string): string => [...new Set(requirementsOf(selector))].sort().join(',');
+
+/** Splits a selector. A comma inside parentheses belongs to a set; other commas separate requirements. */
+export const requirementsOf = (selector: string): readonly string[] =>
+  selector
+    .split(/,(?![^(]*\))/)
+    .map((requirement) => requirement.trim())
+    .filter((requirement) => requirement !== '');
+
+/** Like {@link versionedResource}, but also distinguishes the views of a resource. */
+export function viewedResource(kind: Kind): string {
+  const resource = versionedResource(kind);
+  return kind.view === undefined ? resource : `${resource} ${describeView(kind.view)}`;
+}
+
+/** Returns a view as a text, for metrics and maps: `metadata, labels app=web`. Empty: everything. */
+export function describeView({ isMetadataOnly, labelSelector = '', fieldSelector = '' }: KindView): string {
+  const [labels, fields] = [canonicalSelector(labelSelector), canonicalSelector(fieldSelector)];
+  const parts = [
+    isMetadataOnly && 'metadata',
+    labels !== '' && `labels ${labels}`,
+    fields !== '' && `fields ${fields}`,
+  ];
+  return parts.filter((part) => typeof part === 'string').join(', ');
 }
 
 /**

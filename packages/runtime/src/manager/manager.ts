@@ -1,8 +1,17 @@
 import { type AnyInformer, Informer, type InformerOptions } from '../cache/informer.ts';
+import type { ScopeOptions } from '../cache/scope.ts';
 import type { Client } from '../client/client.ts';
 import { Controller, type ControllerHandle, type ControllerOptions } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/watch.ts';
-import { type Kind, resourceName, versionedResource } from '../kind/kind.ts';
+import {
+  canonicalSelector,
+  describeView,
+  type Kind,
+  resourceName,
+  selectorsOf,
+  versionedResource,
+  viewedResource,
+} from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { OperatorObserver } from '../observer/operator-observer.ts';
@@ -65,6 +74,21 @@ export interface Readiness {
   readonly conflict?: string;
 }
 
+/** Identifies an informer: equal if the informer has the same objects in the same form. */
+function informerId(kind: Kind, { namespaces, labelSelector, fieldSelector }: ScopeOptions): string {
+  const selectors = selectorsOf(kind, {
+    ...(labelSelector && { labelSelector }),
+    ...(fieldSelector && { fieldSelector }),
+  });
+  return JSON.stringify([
+    versionedResource(kind),
+    kind.view?.isMetadataOnly ?? false,
+    namespaces && [...new Set(namespaces)].sort(),
+    canonicalSelector(selectors.labelSelector ?? ''),
+    canonicalSelector(selectors.fieldSelector ?? ''),
+  ]);
+}
+
 /** See {@link Manager.inspect}. */
 export interface ManagerContents {
   readonly informers: readonly AnyInformer[];
@@ -73,7 +97,7 @@ export interface ManagerContents {
 }
 
 /**
- * Owns the informers, one per kind and version, and the controllers. Starts caches before workers. On a stop, it takes
+ * Owns the informers, one per kind, version and selection, and the controllers. Starts caches before workers. On a stop, it takes
  * no new work, drains the reconciles, aborts them, and then stops the caches. Informers and controllers can be added
  * and removed at any time, even while the manager runs.
  *
@@ -90,12 +114,14 @@ export class Manager {
   readonly #observer: OperatorObserver | undefined;
   readonly #drainTimeoutMs: number;
   readonly #cacheSyncTimeoutMs: number;
-  /** By resource and version. */
+  /** By `informerId`. */
   readonly #informers = new Map<string, SharedInformer>();
+  /** By resource and version. Lists are copied on write. */
+  readonly #byResource = new Map<string, readonly AnyInformer[]>();
   /** By name. */
   readonly #controllers = new Map<string, ControllerRun>();
-  /** The kinds that each controller watches, by resource and version. */
-  readonly #watched = new Map<ControllerRun, ReadonlySet<string>>();
+  /** The informers of what each controller watches. */
+  readonly #watched = new Map<ControllerRun, ReadonlySet<AnyInformer>>();
   readonly #fatalError = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
@@ -120,43 +146,67 @@ export class Manager {
    * the informer until {@link release}; the last release stops it. A controller does both for the kinds that it
    * watches.
    *
-   * A version of a kind has one informer, because two caches of one kind could disagree. The first caller's options
-   * apply. Later callers pass the same options, or none.
+   * There is one informer per selection: namespaces, selectors, and whether only the metadata is cached. Selections are
+   * equal if they have the same namespaces and requirements, in any order. For an equal selection the first caller's
+   * other options apply; later callers pass the same ones. Without options, the result is the first informer of the
+   * kind that exists. The stores of all informers of a kind show the writes of a reconcile, but their watches may
+   * deliver the change of another client at different times.
    *
-   * @throws Error if the kind's informer has other options, and for a new informer after the manager has stopped;
-   *   RangeError for invalid options.
+   * @throws Error if the informer has other options, and for a new informer after the manager has stopped; RangeError
+   *   for invalid options.
+   *
+   * @example
+   * const webPods = manager.informer(Pod, { labelSelector: 'app=web' });
+   * const secrets = manager.informer(metadataOnly(Secret));
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
-    const resource = versionedResource(kind);
-    const known = this.#informers.get(resource);
+    const id = informerId(kind, options ?? {});
+    const known = options === undefined ? this.#firstInformerOf(kind) : this.#informers.get(id);
     if (known !== undefined) {
       known.hold(options);
-      // The key determines the kind, and so the type.
+      // The key determines the kind and whether only metadata is cached, and so the type.
       return known.informer as Informer<T>;
     }
     this.#refuseIfStopped();
     const informer = new Informer<T>({ ...options, client: this.#reader, kind, log: this.log });
-    const forget = this.#metrics.informer(resourceName(kind), () => informer.statistics());
+    const view = describeView({ ...kind.view, ...informer.selection });
+    const forget = this.#metrics.informer(resourceName(kind), () => informer.statistics(), view);
     const shared = new SharedInformer(informer, options ?? {}, forget);
     shared.hold(options);
-    this.#informers.set(resource, shared);
+    this.#informers.set(id, shared);
+    const resource = versionedResource(kind);
+    this.#byResource.set(resource, [...this.#informersOf(kind), shared.informer]);
     // Start after the caller has added handlers and indexes.
     if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || this.#startInformer(shared));
     return informer;
   }
 
   /**
-   * Releases the informer of a kind. The last release stops the informer, and resolves when it has stopped.
+   * Releases an informer. The last release stops the informer, and resolves when it has stopped.
    *
-   * @throws Error if nobody holds an informer of the kind.
+   * @throws Error if nobody holds the informer.
    */
-  async release(kind: Kind): Promise<void> {
-    const resource = versionedResource(kind);
-    const shared = this.#informers.get(resource);
-    if (shared === undefined) throw new Error(`nobody holds an informer of ${resourceName(kind)} ${kind.version}`);
+  async release(informer: Pick<AnyInformer, 'kind'>): Promise<void> {
+    const { kind } = informer;
+    const found = [...this.#informers].find(([, shared]) => shared.informer === informer);
+    if (found === undefined) throw new Error(`nobody holds this informer of ${resourceName(kind)} ${kind.version}`);
+    const [id, shared] = found;
     if (!shared.release()) return;
-    this.#informers.delete(resource);
+    this.#informers.delete(id);
+    const others = this.#informersOf(kind).filter((other) => other !== informer);
+    const resource = versionedResource(kind);
+    if (others.length === 0) this.#byResource.delete(resource);
+    else this.#byResource.set(resource, others);
     await shared.stop();
+  }
+
+  #informersOf(kind: Kind): readonly AnyInformer[] {
+    return this.#byResource.get(versionedResource(kind)) ?? [];
+  }
+
+  #firstInformerOf(kind: Kind): SharedInformer | undefined {
+    const resource = viewedResource(kind);
+    return [...this.#informers.values()].find((shared) => shared.viewedResource === resource);
   }
 
   /**
@@ -170,17 +220,18 @@ export class Manager {
     this.#refuseIfStopped();
     const name = options.name ?? kind.kind.toLowerCase();
     if (this.#controllers.has(name)) throw new Error(`controller "${name}" already exists: give this one another name`);
-    const held: Kind[] = [];
+    const held: AnyInformer[] = [];
     const informers: InformerSource = (other, informerOptions) => {
       const informer = this.informer(other, informerOptions);
-      held.push(other);
+      // The manager does not add objects to the store.
+      held.push(informer as unknown as AnyInformer);
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
     const controller = this.#createController(name, kind, options, informers, release);
     const run = new ControllerRun(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, run);
-    this.#watched.set(run, new Set(held.map(versionedResource)));
+    this.#watched.set(run, new Set(held));
     if (this.#state === 'running') this.#start(run);
     const remove = async (): Promise<void> => {
       await run.stop();
@@ -205,7 +256,12 @@ export class Manager {
   inspect(): ManagerContents {
     return {
       informers: [...this.#informers.values()].map(({ informer }) => informer),
-      watched: new Map([...this.#watched].map(([{ controller }, resources]) => [controller.name, resources])),
+      watched: new Map(
+        [...this.#watched].map(([{ controller }, informers]) => [
+          controller.name,
+          new Set([...informers].map(({ kind }) => versionedResource(kind))),
+        ]),
+      ),
     };
   }
 
@@ -220,8 +276,8 @@ export class Manager {
     const { client, log } = this;
     try {
       const [metrics, observer] = [this.#metrics, this.#observer];
-      const informerOf = (other: Kind) => this.#informers.get(versionedResource(other))?.informer;
-      return new Controller(kind, options, { client, informers, informerOf, log, metrics, observer });
+      const informersOf = (other: Kind) => this.#informersOf(other);
+      return new Controller(kind, options, { client, informers, informersOf, log, metrics, observer });
     } catch (error) {
       this.#forget(name);
       // This cannot reject, because it releases only informers that are held.
@@ -306,24 +362,22 @@ export class Manager {
   /**
    * Resolves when each present cache that delays the start has synced or is stopping.
    *
-   * @param isNeeded limits the caches, by resource and version. Default: all.
+   * @param isNeeded limits the caches. Default: all.
    */
-  #allSynced(isNeeded: (resource: string) => boolean = () => true): Promise<unknown> {
+  #allSynced(isNeeded: (informer: AnyInformer) => boolean = () => true): Promise<unknown> {
     // Skip synced informers: otherwise each controller that is added and removed would leave a listener on them.
-    const unsynced = [...this.#informers].filter(
-      ([resource, { informer, delaysStart }]) => delaysStart && !informer.hasSynced && isNeeded(resource),
+    const unsynced = [...this.#informers.values()].filter(
+      ({ informer, delaysStart }) => delaysStart && !informer.hasSynced && isNeeded(informer),
     );
-    return Promise.all(
-      unsynced.map(([, { informer, stopping }]) => Promise.race([informer.synced, aborted(stopping)])),
-    );
+    return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 
   /** Starts a controller when its caches have synced and this process leads. */
   #start(run: ControllerRun): void {
     if (this.#leading !== undefined) run.controller.detach();
-    const watchedByOthers = new Set([...this.#watched].flatMap(([other, kinds]) => (other === run ? [] : [...kinds])));
+    const watchedByOthers = new Set([...this.#watched].flatMap(([other, held]) => (other === run ? [] : [...held])));
     const own = this.#watched.get(run);
-    const synced = this.#allSynced((resource) => own?.has(resource) === true || !watchedByOthers.has(resource));
+    const synced = this.#allSynced((informer) => own?.has(informer) === true || !watchedByOthers.has(informer));
     run.start(Promise.all([synced, this.#leading])).catch((error: unknown) => this.#fatalError.reject(error));
   }
 

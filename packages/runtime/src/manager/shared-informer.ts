@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AnyInformer, InformerOptions } from '../cache/informer.ts';
-import { resourceName } from '../kind/kind.ts';
+import type { ScopeOptions } from '../cache/scope.ts';
+import { resourceName, viewedResource } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 
 /** An informer with a reference count, and its run. */
@@ -8,6 +9,8 @@ export class SharedInformer {
   readonly informer: AnyInformer;
   /** Whether the manager waits for it; see {@link InformerOptions.delaysStart}. */
   readonly delaysStart: boolean;
+  /** See {@link viewedResource}. */
+  readonly viewedResource: string;
   readonly #options: object;
   readonly #onReleased: () => void;
   readonly #stop = new AbortController();
@@ -17,26 +20,28 @@ export class SharedInformer {
   /** @param onReleased is called after the last release. */
   constructor(
     informer: AnyInformer,
-    options: Pick<InformerOptions<KubeObject>, 'delaysStart'>,
+    options: Pick<InformerOptions<KubeObject>, 'delaysStart'> & ScopeOptions,
     onReleased: () => void,
   ) {
     this.informer = informer;
+    this.viewedResource = viewedResource(informer.kind);
     this.delaysStart = options.delaysStart ?? true;
-    this.#options = options;
+    this.#options = withoutSelection(options);
     this.#onReleased = onReleased;
   }
 
   /**
    * Adds a holder.
    *
-   * @param options the options that the holder requires. Undefined: any options.
+   * @param options the options that the holder requires, for the same selection. Undefined: any options.
    * @throws Error if the informer has other options.
    */
   hold<T extends KubeObject>(options: InformerOptions<T> | undefined): void {
-    if (options !== undefined && !isDeepStrictEqual(options, this.#options)) {
+    const required = options && withoutSelection(options);
+    if (required !== undefined && !isDeepStrictEqual(required, this.#options)) {
       throw new Error(
         `the informer of ${resourceName(this.informer.kind)} has ${namesOf(this.#options)}, ` +
-          `and ${namesOf(options)} was asked for: pass the same options, or none`,
+          `and ${namesOf(required)} was asked for: pass the same options, or none`,
       );
     }
     this.#holders += 1;
@@ -63,6 +68,11 @@ export class SharedInformer {
     this.#stop.abort();
     await this.#running;
   }
+}
+
+function withoutSelection<O extends ScopeOptions>(options: O): Omit<O, keyof ScopeOptions> {
+  const { namespaces, labelSelector, fieldSelector, ...others } = options;
+  return others;
 }
 
 /** The names of the options, without values, which may be functions: `{ labelSelector, transform }`. */

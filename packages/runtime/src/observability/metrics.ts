@@ -50,16 +50,16 @@ export class Metrics {
   readonly #workSeconds: ScrapedHistogram<'name' | 'controller'>;
   readonly #unfinishedSeconds: Readings<'name' | 'controller'>;
   readonly #longestSeconds: Readings<'name' | 'controller'>;
-  readonly #watchesReplaced: Readings<'resource'>;
+  readonly #watchesReplaced: Readings<'resource' | 'view'>;
   readonly #eventSeconds: ScrapedHistogram<'controller'>;
   readonly #stuck: Readings<'controller'>;
-  readonly #eventAge: Readings<'resource'>;
-  readonly #cachedObjects: Readings<'resource'>;
-  readonly #unreadableObjects: Readings<'resource'>;
-  readonly #lists: Readings<'resource'>;
-  readonly #listErrors: Readings<'resource' | 'verb'>;
-  /** The informers of each resource. */
-  readonly #informers = new Map<string, Set<() => CacheStatistics>>();
+  readonly #eventAge: Readings<'resource' | 'view'>;
+  readonly #cachedObjects: Readings<'resource' | 'view'>;
+  readonly #unreadableObjects: Readings<'resource' | 'view'>;
+  readonly #lists: Readings<'resource' | 'view'>;
+  readonly #listErrors: Readings<'resource' | 'view' | 'verb'>;
+  /** The informers of each view of a resource. */
+  readonly #informers = new Map<string, ResourceInformers>();
   readonly #requests: Readings<'code' | 'host' | 'method'>;
   readonly #leading: Readings<'name'>;
   readonly #transitions: Readings<'name'>;
@@ -71,6 +71,7 @@ export class Metrics {
   constructor(registry: Registry) {
     const controller = ['controller'] as const;
     const queue = ['name', 'controller'] as const;
+    const informer = ['resource', 'view'] as const;
     this.registry = registry;
     this.#reconciles = scrapedCounter(registry, {
       name: 'controller_runtime_reconcile_total',
@@ -153,7 +154,7 @@ export class Metrics {
     this.#watchesReplaced = scrapedCounter(registry, {
       name: 'informer_watches_replaced_total',
       help: 'Watches replaced because they were silent while the cache showed a response that they had not delivered',
-      labels: ['resource'],
+      labels: informer,
     });
     this.#eventSeconds = new ScrapedHistogram(registry, {
       name: 'controller_event_latency_seconds',
@@ -171,29 +172,29 @@ export class Metrics {
       help:
         'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. ' +
         'Normally a minute at most, ten for a kind that nobody has written since the API server started',
-      labels: ['resource'],
+      labels: informer,
     });
     this.#cachedObjects = scrapedGauge(registry, {
       name: 'informer_cached_objects',
       help: 'Objects in the cache',
-      labels: ['resource'],
+      labels: informer,
     });
     this.#unreadableObjects = scrapedGauge(registry, {
       name: 'informer_unreadable_objects',
       help:
         'Cached objects of which a member cannot be read, because it is nested too deep; ' +
         'a warning in the log names each',
-      labels: ['resource'],
+      labels: informer,
     });
     this.#lists = scrapedCounter(registry, {
       name: 'reflector_lists_total',
       help: 'Complete lists; each after the first of a namespace is a relist',
-      labels: ['resource'],
+      labels: informer,
     });
     this.#listErrors = scrapedCounter(registry, {
       name: 'reflector_errors_total',
       help: 'Failed lists and watches; the start of a watch may stream a list',
-      labels: ['resource', 'verb'],
+      labels: [...informer, 'verb'],
     });
     this.#requests = scrapedCounter(registry, {
       name: 'rest_client_requests_total',
@@ -313,46 +314,47 @@ export class Metrics {
   }
 
   /**
-   * Adds an informer. The informers of a resource (of several versions) have one value: their sum, or the longest time.
+   * Adds an informer. The informers of a resource (of several versions or namespaces) have one value: their sum, or the
+   * longest time. Each view of a resource has values of its own.
    *
    * @param read is called at each scrape.
+   * @param view the value of the label `view`. Default: no such label.
    * @returns a function that removes the informer.
    */
-  informer(resource: string, read: () => CacheStatistics): () => void {
-    const informers = this.#informers.get(resource) ?? this.#addResource(resource);
+  informer(resource: string, read: () => CacheStatistics, view = ''): () => void {
+    const id = `${resource} ${view}`;
+    const { informers, remove } = this.#informers.get(id) ?? this.#addResource(id, resource, view);
     informers.add(read);
     return () => {
       informers.delete(read);
       if (informers.size > 0) return;
-      this.#informers.delete(resource);
-      for (const readings of [
-        this.#eventAge,
-        this.#cachedObjects,
-        this.#unreadableObjects,
-        this.#lists,
-        this.#listErrors,
-        this.#watchesReplaced,
-      ]) {
-        readings.remove('resource', resource);
-      }
+      this.#informers.delete(id);
+      remove();
     };
   }
 
-  #addResource(resource: string): Set<() => CacheStatistics> {
+  #addResource(id: string, resource: string, view: string): ResourceInformers {
     const informers = new Set<() => CacheStatistics>();
-    this.#informers.set(resource, informers);
     const values = <T>(value: (statistics: CacheStatistics) => T): T[] => [...informers].map((read) => value(read()));
-    this.#eventAge.add({ resource }, () => {
-      const ages = values(({ unconfirmedForMs }) => unconfirmedForMs).filter((ageMs) => ageMs !== undefined);
-      return ages.length === 0 ? undefined : Math.max(...ages) / 1000;
-    });
-    this.#cachedObjects.add({ resource }, () => sum(values(({ objects }) => objects)));
-    this.#unreadableObjects.add({ resource }, () => sum(values(({ unreadableObjects }) => unreadableObjects)));
-    this.#lists.add({ resource }, () => sum(values(({ lists }) => lists)));
-    this.#listErrors.add({ resource, verb: 'list' }, () => sum(values(({ failedLists }) => failedLists)));
-    this.#listErrors.add({ resource, verb: 'watch' }, () => sum(values(({ failedWatches }) => failedWatches)));
-    this.#watchesReplaced.add({ resource }, () => sum(values(({ replacedWatches }) => replacedWatches)));
-    return informers;
+    const labels = view === '' ? { resource } : { resource, view };
+    const removals = [
+      this.#eventAge.add(labels, () => {
+        const ages = values(({ unconfirmedForMs }) => unconfirmedForMs).filter((ageMs) => ageMs !== undefined);
+        return ages.length === 0 ? undefined : Math.max(...ages) / 1000;
+      }),
+      this.#cachedObjects.add(labels, () => sum(values(({ objects }) => objects))),
+      this.#unreadableObjects.add(labels, () => sum(values(({ unreadableObjects }) => unreadableObjects))),
+      this.#lists.add(labels, () => sum(values(({ lists }) => lists))),
+      this.#listErrors.add({ ...labels, verb: 'list' }, () => sum(values(({ failedLists }) => failedLists))),
+      this.#listErrors.add({ ...labels, verb: 'watch' }, () => sum(values(({ failedWatches }) => failedWatches))),
+      this.#watchesReplaced.add(labels, () => sum(values(({ replacedWatches }) => replacedWatches))),
+    ];
+    const remove = (): void => {
+      for (const removeReading of removals) removeReading();
+    };
+    const added = { informers, remove };
+    this.#informers.set(id, added);
+    return added;
   }
 
   /** Removes the metrics of a controller and its queue. A later controller with the same name starts at zero. */
@@ -413,8 +415,9 @@ export class Metrics {
 
   #depthObserver(controller: string): (items: number, priority?: number) => void {
     const byPriority = new Map<number, number>();
-    const addReading = (priority: string, value: () => number): void =>
+    const addReading = (priority: string, value: () => number): void => {
       this.#queueDepth.add({ name: controller, controller, priority }, value);
+    };
     const others = new Map<number, number>();
     const addPriority = (priority: number): void => {
       if (byPriority.size < maxPriorities) {
@@ -430,6 +433,13 @@ export class Metrics {
       (byPriority.has(priority) ? byPriority : others).set(priority, items);
     };
   }
+}
+
+/** The informers of one view of a resource. */
+interface ResourceInformers {
+  readonly informers: Set<() => CacheStatistics>;
+  /** Removes their metrics. */
+  readonly remove: () => void;
 }
 
 function sum(values: Iterable<number>): number {

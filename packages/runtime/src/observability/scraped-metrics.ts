@@ -14,8 +14,13 @@ export type ReadValue = () => number | undefined;
 export class Readings<Label extends string> {
   #all: Reading<Label>[] = [];
 
-  add(labels: Readonly<Record<Label, string>>, read: ReadValue): void {
-    this.#all.push({ labels, read });
+  /** @returns a function that removes the value. */
+  add(labels: Readonly<Partial<Record<Label, string>>>, read: ReadValue): () => void {
+    const reading = { labels, read };
+    this.#all.push(reading);
+    return () => {
+      this.#all = this.#all.filter((each) => each !== reading);
+    };
   }
 
   /** Removes all values with this label value. */
@@ -79,7 +84,7 @@ export function scrapedGauge<Label extends string>(
 }
 
 interface Reading<Label extends string> {
-  readonly labels: Readonly<Record<Label, string>>;
+  readonly labels: Readonly<Partial<Record<Label, string>>>;
   readonly read: ReadValue;
 }
 

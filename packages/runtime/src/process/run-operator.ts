@@ -5,6 +5,7 @@ import type { AddOptions, DefinedController } from '../controller/define-control
 import { LeadershipLostError, ScopeTakenError } from '../leader-election/errors.ts';
 import { type HttpServer, type Route, serve } from '../observability/http-server.ts';
 import { printableLines } from '../observability/printable.ts';
+import { combineObservers } from '../observer/combine-observers.ts';
 import type { Logger } from '../shared/logger.ts';
 import type { LeaderElectionOptions } from './candidate.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
@@ -21,9 +22,7 @@ export interface OperatorProcess extends TerminableProcess {
 }
 
 /** Options of {@link runOperator}. */
-export interface RunOptions
-  extends Omit<ConnectOptions, 'environment' | 'log' | 'leaderElection' | 'observer'>,
-    AddOptions {
+export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' | 'leaderElection'>, AddOptions {
   /**
    * The controllers to run. Options such as `namespaces` and `workers` apply to each controller whose definition does
    * not set them.
@@ -96,7 +95,8 @@ async function run(
   const explaining = explain && (await startExplaining(explain, log));
   const closers: (() => unknown)[] = [() => explaining?.close()];
   try {
-    const observer = explaining?.recorder;
+    const observers = [explaining?.recorder, options.observer].filter((observer) => observer !== undefined);
+    const observer = combineObservers(observers);
     const operator = await connectOperator({ ...options, leaderElection, observer, environment: process.env });
     explaining?.setOperator(operator);
     for (const controller of controllers) controller.add(operator, options);

@@ -8,6 +8,7 @@ import {
   parseKey,
   parseLabelSelector,
   versionedResource,
+  viewedResource,
 } from '@echoperator/runtime/internal';
 import type {
   ControllerObserver,
@@ -166,8 +167,15 @@ export class ProcessOracle implements OperatorObserver {
     this.#violation ??= `${this.#process}: ${what}`;
   }
 
+  /** The first informer of a kind, or of a view of it. */
   #informerOf(kind: Kind): AnyInformer | undefined {
-    return this.#manager?.inspect().informers.find((each) => versionedResource(each.kind) === versionedResource(kind));
+    return this.#informersOf(kind).find((each) => viewedResource(each.kind) === viewedResource(kind));
+  }
+
+  /** The informers of all views of a kind. */
+  #informersOf(kind: Kind): readonly AnyInformer[] {
+    const informers = this.#manager?.inspect().informers ?? [];
+    return informers.filter((each) => versionedResource(each.kind) === versionedResource(kind));
   }
 
   #mirror(informer: AnyInformer): void {
@@ -253,9 +261,12 @@ export class ProcessOracle implements OperatorObserver {
     this.#written.push({ request, heldUid, ...response });
   }
 
-  #requireShown({ request: { kind, key }, uid, version, isGone, heldUid }: Written): void {
-    const informer = this.#informerOf(kind);
-    if (informer === undefined || key === undefined) return;
+  #requireShown(written: Written): void {
+    for (const informer of this.#informersOf(written.request.kind)) this.#requireShownBy(informer, written);
+  }
+
+  #requireShownBy(informer: AnyInformer, { request: { kind, key }, uid, version, isGone, heldUid }: Written): void {
+    if (key === undefined) return;
     const held = informer.store.get(key)?.metadata;
     const name = `${kind.kind} ${key.name}`;
     if (isGone) {

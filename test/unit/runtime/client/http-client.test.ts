@@ -1,3 +1,4 @@
+import { metadataOnly, selected } from '@echoperator/runtime';
 import {
   isExpired,
   isNotFound,
@@ -199,6 +200,61 @@ describe('requests', () => {
     expect(list.headers.accept).toBe('application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1');
     list.list('7', [stored('a', '1')]);
     expect((await many).items).toHaveLength(1);
+  });
+
+  test('a kind of which only the metadata is wanted is read as metadata, and written as the kind', async () => {
+    const WidgetMetadata = metadataOnly(Widget);
+    const one = client.get(WidgetMetadata, key);
+    const get = await server.next({ method: 'GET', path: `${path}/a` });
+    expect(get.headers.accept).toBe('application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
+    get.json(200, stored('a', '1'));
+    const object = await one;
+    const many = client.list(WidgetMetadata, { dropManagedFields: true });
+    const list = await server.next({ method: 'GET', path: widgetsPath });
+    expect(list.headers.accept).toBe(
+      'application/json;drop=metadata.managedFields;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+    );
+    expect(list.query.size).toBe(0);
+    list.list('7', [stored('a', '1')]);
+    await many;
+    const applied = client.apply(WidgetMetadata, { metadata: { ...key, labels: { a: 'b' } } });
+    const apply = await server.next({ method: 'PATCH', path: `${path}/a` });
+    expect(apply.headers.accept).toBe('application/json');
+    expect(apply.body).toMatchObject({ apiVersion: 'test.example/v1', kind: 'Widget' });
+    apply.json(200, stored('a', '2'));
+    await applied;
+    await expect(client.update(WidgetMetadata, object)).rejects.toThrow('update of widgets.test.example');
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('managedFields are dropped by a parameter, and a server that refuses it may take the plain media type', async () => {
+    const answer = client.list(Widget, { dropManagedFields: true });
+    const request = await server.next({ method: 'GET', path: widgetsPath });
+    expect(request.headers.accept).toBe('application/json;drop=metadata.managedFields,application/json');
+    request.list('7', []);
+    await answer;
+  });
+
+  test('lists, watches and deletions of a selected kind are limited to it', async () => {
+    const Small = selected(selected(Widget, { labelSelector: 'size=small' }), { fieldSelector: 'metadata.name=a' });
+    const list = client.list(Small, { labelSelector: 'a=b' });
+    const request = await server.next({ method: 'GET', path: widgetsPath });
+    const query = { labelSelector: 'size=small,a=b', fieldSelector: 'metadata.name=a' };
+    expect(Object.fromEntries(request.query)).toEqual(query);
+    request.list('7', []);
+    await list;
+    const deletion = client.deleteCollection(Small, { namespace: 'default' });
+    const deleted = await server.next({ method: 'DELETE', path });
+    expect(Object.fromEntries(deleted.query)).toEqual({ ...query, labelSelector: 'size=small' });
+    deleted.list('7', []);
+    await deletion;
+    const stop = new AbortController();
+    const events = client.watch(Small, { timeoutSeconds: 300, signal: stop.signal });
+    const first = events.next().catch(() => {});
+    const watch = await server.next({ watch: true });
+    expect(watch.query.get('labelSelector')).toBe('size=small');
+    stop.abort();
+    await first;
   });
 
   test.each(['list', 'listMetadata'] as const)(

@@ -1,4 +1,4 @@
-import { type Condition, cleanedUp, controllerReference, keyOf } from '@echoperator/runtime';
+import { type Condition, cleanedUp, controllerReference, keyOf, metadataOnly, selected } from '@echoperator/runtime';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { child } from '../../../../packages/runtime/src/controller/context.ts';
 import { defineController } from '../../../../packages/runtime/src/controller/define-controller.ts';
@@ -428,6 +428,40 @@ describe('what the spec names', () => {
     streams[planets]?.send('ADDED', { metadata });
     await idle(2);
     expect(seen).toEqual([undefined, '21']);
+  });
+});
+
+describe('a definition with views of a kind', () => {
+  const SmallParts = selected(Part, { labelSelector: 'size=small' });
+  const PartMetadata = metadataOnly(Part);
+  const counting = defineController(Gadget, {
+    owns: [Part, { kind: SmallParts, write: 'none' }],
+    watches: [{ kind: PartMetadata, keys: () => [] }],
+    reasons,
+    reconcile: async (_, { owned }) => {
+      const [all, small, metadata] = [owned(Part), owned(SmallParts), owned(PartMetadata)];
+      // @ts-expect-error Only the metadata is there.
+      metadata[0]?.spec;
+      return { ...made, message: `${all.length} ${small.length} ${metadata.map((each) => Object.keys(each))}` };
+    },
+  });
+
+  test('reads a cache of its own for each', async () => {
+    const running = world.run(counting, {});
+    const served = (items: readonly object[]) => ({ resourceVersion: '10', items });
+    for (let n = 0; n < 4; n += 1) {
+      const list = await world.server.next({ watch: false, method: 'GET' });
+      const isOwn = list.path === gadgetsPath;
+      list.list('10', isOwn ? [gadget()] : list.query.has('labelSelector') ? [] : served([part('a')]).items);
+    }
+    await running;
+    expect((await reported()).message).toBe('1 0 apiVersion,kind,metadata');
+  });
+
+  test('needs the permissions of the kind', () => {
+    expect(counting.permissions.filter(({ resources }) => resources.includes('parts'))).toEqual([
+      { apiGroups: ['test.example'], resources: ['parts'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
+    ]);
   });
 });
 

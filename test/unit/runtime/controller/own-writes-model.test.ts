@@ -170,7 +170,7 @@ class World {
       {
         client: { scoped: (scope: RequestScope) => this.#client(name, scope) } as unknown as Client,
         informers: ((kind: Kind) => this.#informers.get(kind)) as InformerSource,
-        informerOf: (kind) => this.#informers.get(kind) as unknown as AnyInformer,
+        informersOf: (kind) => [this.#informers.get(kind) as unknown as AnyInformer],
         log: this.#log,
         metrics: this.#metrics,
       },

@@ -4,9 +4,11 @@ import {
   controllerReference,
   done,
   Manager,
+  metadataOnly,
   owns,
   type Predicate,
   type Reconcile,
+  selected,
   watches,
 } from '@echoperator/runtime';
 import { Metrics } from '@echoperator/runtime/process';
@@ -300,7 +302,7 @@ describe('an informer', () => {
     });
     await informer.synced;
     expect([...informer.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);
-    await managed.manager.release(second);
+    await managed.manager.release(informer);
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
@@ -388,12 +390,98 @@ describe('an informer', () => {
     await eventually('it is ready again', async () => managed.manager.readiness().ready);
   });
 
-  test('cannot be requested with other options', async () => {
+  test('cannot be requested with the same selection and other options', async () => {
     managed = await Managed.start();
-    managed.manager.informer(Widget, { namespaces: ['a'] });
-    expect(() => managed.manager.informer(Widget, { namespaces: ['b'] })).toThrow(
-      'the informer of widgets.test.example has { namespaces }, and { namespaces } was asked for: pass the same options, or none',
+    managed.manager.informer(Widget, { namespaces: ['a'], optional: true });
+    expect(() => managed.manager.informer(Widget, { namespaces: ['a'], freeze: true })).toThrow(
+      'the informer of widgets.test.example has { optional }, and { freeze } was asked for: pass the same options, or none',
     );
+  });
+
+  test('is separate for another selection, and the same for an equal one', async () => {
+    managed = await Managed.start();
+    const { manager } = managed;
+    const labels = manager.informer(Widget, { labelSelector: 'a=b,c in (d,e)' });
+    const all = [
+      labels,
+      manager.informer(Widget, {}),
+      manager.informer(Widget, { labelSelector: 'a=c' }),
+      manager.informer(Widget, { fieldSelector: 'metadata.name=a' }),
+      manager.informer(Widget, { namespaces: ['a', 'b'] }),
+      manager.informer(metadataOnly(Widget), {}),
+      manager.informer(metadataOnly(Widget), { labelSelector: 'a=b,c in (d,e)' }),
+    ];
+    expect(new Set(all).size).toBe(all.length);
+    expect(manager.informer(Widget, { labelSelector: ' c in (d,e), a=b ' })).toBe(labels);
+    expect(manager.informer(Widget, { namespaces: ['b', 'a'] })).toBe(all[4]);
+    expect(manager.informer(selected(Widget, { labelSelector: 'a=b' }), { labelSelector: 'c in (d,e)' })).toBe(labels);
+    expect(manager.informer(metadataOnly(Widget))).toBe(all[5]);
+    expect(manager.informer(Widget)).toBe(labels);
+  });
+
+  test('of each selection has metrics of its own', async () => {
+    managed = await Managed.start();
+    const { manager, registry } = managed;
+    manager.informer(Widget);
+    const web = manager.informer(selected(Widget, { labelSelector: 'app=web' }));
+    manager.informer(metadataOnly(Widget));
+    const series = async () =>
+      (await registry.metrics()).split('\n').filter((line) => line.startsWith('informer_cached_objects{'));
+    expect(await series()).toEqual([
+      'informer_cached_objects{resource="widgets.test.example"} 0',
+      'informer_cached_objects{resource="widgets.test.example",view="labels app=web"} 0',
+      'informer_cached_objects{resource="widgets.test.example",view="metadata"} 0',
+    ]);
+    await manager.release(web);
+    expect(await series()).toHaveLength(2);
+  });
+
+  test('of metadata asks for metadata, and its objects have nothing else', async () => {
+    managed = await Managed.start();
+    const informer = managed.manager.informer(metadataOnly(Widget));
+    managed.run();
+    const list = await managed.server.next({ path: widgetsPath, watch: false });
+    expect(list.headers.accept).toContain(';as=PartialObjectMetadataList;');
+    const { metadata } = stored('a', '1');
+    list.list('10', [{ apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata }]);
+    const watch = await managed.server.next({ path: widgetsPath, watch: true });
+    expect(watch.headers.accept).toContain(';as=PartialObjectMetadata;');
+    await informer.synced;
+    expect(informer.store.list()).toEqual([{ apiVersion: 'test.example/v1', kind: 'Widget', metadata }]);
+  });
+
+  test('of each selection shows what a reconcile writes', async () => {
+    managed = await Managed.start();
+    const { manager, server } = managed;
+    const whole = manager.informer(Widget, {});
+    const small = manager.informer(Widget, { labelSelector: 'size=small' });
+    const metadata = manager.informer(metadataOnly(Widget), {});
+    const written = Promise.withResolvers<void>();
+    manager.controller(Widget, {
+      reconcile: async (key, { client }) => {
+        await client.patch(metadataOnly(Widget), key, {
+          type: 'merge',
+          body: { metadata: { labels: { size: 'small' } } },
+        });
+        written.resolve();
+        return done;
+      },
+    });
+    managed.run();
+    for (let n = 0; n < 3; n += 1) {
+      const list = await server.next({ path: widgetsPath, watch: false });
+      list.list('10', list.query.has('labelSelector') ? [] : [stored('a', '1')]);
+    }
+    const patch = await server.next({ method: 'PATCH' });
+    const object = stored('a', '11');
+    const labelled = { ...object, metadata: { ...object.metadata, labels: { size: 'small' } }, spec: { size: 1 } };
+    patch.json(200, labelled);
+    await written.promise;
+    expect(whole.store.list()).toEqual([labelled]);
+    expect(small.store.list()).toEqual([labelled]);
+    expect(metadata.store.list()).toEqual([
+      { apiVersion: 'test.example/v1', kind: 'Widget', metadata: labelled.metadata },
+    ]);
   });
 
   test('added while the manager runs is started, and readiness waits for it', async () => {
@@ -428,16 +516,18 @@ describe('an informer', () => {
   test('stops when its last holder releases it', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget);
-    managed.manager.informer(Widget);
+    const informer = managed.manager.informer(Widget);
     managed.run();
     (await managed.server.next({ watch: false })).list('10', []);
     const watch = await managed.server.next({ watch: true });
     watch.stream();
-    await managed.manager.release(Widget);
+    await managed.manager.release(informer);
     expect(managed.manager.readiness().waitingFor).toEqual([]);
-    await managed.manager.release(Widget);
+    await managed.manager.release(informer);
     await watch.closed;
-    await expect(managed.manager.release(Widget)).rejects.toThrow('nobody holds an informer of widgets.test.example');
+    await expect(managed.manager.release(informer)).rejects.toThrow(
+      'nobody holds this informer of widgets.test.example',
+    );
   });
 });
 
