@@ -1,4 +1,11 @@
-import { customResourceDefinition, defineKind, type Kind, type KubeObject, type Manifest, type Operator } from '@echoperator/runtime';
+import {
+  customResourceDefinition,
+  defineKind,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+  type Operator,
+} from '@echoperator/runtime';
 import {
   defineAdmission,
   validatingAdmissionPolicies,
@@ -44,7 +51,8 @@ const admission = defineAdmission(Card, {
       ...((spec.size ?? 0) < (previous?.spec.size ?? 0) ? [{ path: 'spec.size', message: 'must not shrink' }] : []),
     ];
   },
-  defaults: (card) => (card.spec.size === undefined ? { ...card, spec: { ...card.spec, size: card.spec.text.length } } : undefined),
+  defaults: (card) =>
+    card.spec.size === undefined ? { ...card, spec: { ...card.spec, size: card.spec.text.length } } : undefined,
 });
 
 let cluster: TestCluster;
@@ -58,7 +66,12 @@ beforeAll(async () => {
   cluster = await TestCluster.connect();
   namespace = await cluster.namespace();
   await cluster.client.create(CustomResourceDefinition, customResourceDefinition(Card));
-  await eventually('the kind is served', () => cluster.client.list(Card, { namespace }).then(() => true, () => false));
+  await eventually('the kind is served', () =>
+    cluster.client.list(Card, { namespace }).then(
+      () => true,
+      () => false,
+    ),
+  );
   [port] = await freePorts();
   settings = {
     name: 'card-operator',
@@ -108,7 +121,9 @@ interface Running {
   readonly stop: () => Promise<void>;
 }
 
-async function run(certificates: Parameters<typeof webhooks>[0]['certificates'] = { propagationMs: 1 }): Promise<Running> {
+async function run(
+  certificates: Parameters<typeof webhooks>[0]['certificates'] = { propagationMs: 1 },
+): Promise<Running> {
   const log = new RecordingLog();
   const connection = await kubeconfigConnection(cluster.kubeconfig);
   const operator = await connectOperator({ name: 'card-operator', log, connection });
@@ -205,9 +220,10 @@ test('rules are evaluated by the API server', async () => {
     await create(isPolicy ? ValidatingAdmissionPolicy : ValidatingAdmissionPolicyBinding, manifest);
   }
   await eventually('the policy is enforced', () =>
-    client
-      .create(Card, card('rule', 'forbidden by a rule'), { dryRun: true })
-      .then(() => false, (error) => error instanceof ApiError && error.message.includes('this text is forbidden')),
+    client.create(Card, card('rule', 'forbidden by a rule'), { dryRun: true }).then(
+      () => false,
+      (error) => error instanceof ApiError && error.message.includes('this text is forbidden'),
+    ),
   );
   await client.create(Card, card('rule', 'allowed'), { dryRun: true });
 });

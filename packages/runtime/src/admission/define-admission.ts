@@ -28,8 +28,6 @@ export interface AdmissionRequest {
   readonly warn: (text: string) => void;
 }
 
-type MaybePromise<T> = T | Promise<T>;
-
 /** A rule in CEL, for a ValidatingAdmissionPolicy. */
 export interface AdmissionRule {
   /**
@@ -54,13 +52,17 @@ export interface AdmissionDefinition<T extends KubeObject> {
    *
    * @param previous the stored object. Undefined for a new one.
    */
-  validate?(object: T, previous: T | undefined, request: AdmissionRequest): MaybePromise<readonly AdmissionError[]>;
+  validate?(
+    object: T,
+    previous: T | undefined,
+    request: AdmissionRequest,
+  ): readonly AdmissionError[] | Promise<readonly AdmissionError[]>;
   /**
    * Returns a copy of the object with its defaults; undefined if it has them. It is called only for objects that satisfy
    * their schema, and must be idempotent: an API server may call it several times. Use it only for a value that depends
    * on another field or on the request. Put others into the schema.
    */
-  defaults?(object: T, request: AdmissionRequest): MaybePromise<T | undefined>;
+  defaults?(object: T, request: AdmissionRequest): T | undefined | Promise<T | undefined>;
   /**
    * What an API server does if the webhook cannot be called or fails. `Fail`: it refuses the request, so that while the
    * operator is down nobody can create or change objects of this kind. `Ignore`: it continues, so that the operator must

@@ -84,9 +84,11 @@ export class WebhookServer {
   readonly #maxConcurrent: number;
   readonly #stopDelayMs: number;
   readonly #drainTimeoutMs: number;
+  #port = 0;
   #inFlight = 0;
   #whenIdle: (() => void) | undefined;
   #isStopping = false;
+  #stopped: Promise<void> | undefined;
   #certificate: (KeyPair & { readonly notAfterMs: number }) | undefined;
 
   private constructor(options: WebhookServerOptions) {
@@ -121,14 +123,16 @@ export class WebhookServer {
       server.#server.once('error', reject);
       server.#server.listen(options.port, options.host, () => {
         server.#server.off('error', reject);
+        server.#port = (server.#server.address() as AddressInfo).port;
         resolve();
       });
     });
     return server;
   }
 
+  /** The port on which it listens, or has listened. */
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return this.#port;
   }
 
   /**
@@ -154,9 +158,13 @@ export class WebhookServer {
 
   /**
    * Stops: is not ready and answers with `Connection: close` from now on, serves until the stop delay has passed, and
-   * resolves when the requests in flight have ended or the drain timeout has passed.
+   * resolves when the requests in flight have ended or the drain timeout has passed. Idempotent.
    */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    return (this.#stopped ??= this.#stop());
+  }
+
+  async #stop(): Promise<void> {
     this.#isStopping = true;
     await pause(this.#stopDelayMs);
     const drained = new AbortController();
