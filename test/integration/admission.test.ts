@@ -140,7 +140,8 @@ async function run(
   let stopped: Promise<void> | undefined;
   const stop = () => {
     stopping.abort();
-    return (stopped ??= Promise.all([running, service.stop()]).then(() => {}));
+    stopped ??= Promise.all([running, service.stop()]).then(() => {});
+    return stopped;
   };
   cleanUp.push(stop);
   await eventually('the webhooks are ready', async () => service.waitingFor() === undefined);

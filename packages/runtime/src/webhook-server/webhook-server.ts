@@ -161,7 +161,8 @@ export class WebhookServer {
    * resolves when the requests in flight have ended or the drain timeout has passed. Idempotent.
    */
   stop(): Promise<void> {
-    return (this.#stopped ??= this.#stop());
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
   }
 
   async #stop(): Promise<void> {

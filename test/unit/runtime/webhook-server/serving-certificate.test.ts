@@ -64,7 +64,7 @@ async function follow(first: Secret, propagationMs: number) {
   const options = { client, secret: key, reader: certificateReader, server, propagationMs, log };
   running = followCertificate(options, stop.signal);
   const list = await api.next({ path });
-  expect(list.url.searchParams.get('fieldSelector')).toBe('metadata.name=certificates');
+  expect(list.query.get('fieldSelector')).toBe('metadata.name=certificates');
   return list.list('10', [first]);
 }
 
