@@ -63,15 +63,16 @@ async function follow(first: Secret, propagationMs: number) {
   const client = new HttpClient(transport, 'test');
   const options = { client, secret: key, reader: certificateReader, server, propagationMs, log };
   running = followCertificate(options, stop.signal);
-  const list = await api.next({ path });
+  const list = await api.next({ path, watch: false });
   expect(list.query.get('fieldSelector')).toBe('metadata.name=certificates');
-  return list.list('10', [first]);
+  list.list('10', [first]);
+  return (await api.next({ path, watch: true })).stream();
 }
 
 test('a certificate of a known authority is served at once, one of another authority later', async () => {
   const [one, two] = [await newAuthority(), await newAuthority()];
   const [first, second, third] = [await issueFrom(one), await issueFrom(one), await issueFrom(two)];
-  const stream = await follow(secretOf([one], first), 200);
+  const stream = await follow(secretOf([one], first), 1500);
   await eventually('the first is served', async () => served.length === 1);
   stream.send('MODIFIED', secretOf([one], second));
   await eventually('the second is served', async () => served.length === 2);
