@@ -89,8 +89,8 @@ export interface DefinedAdmission {
  *
  * @example
  * export const greetingAdmission = defineAdmission(Greeting, {
- *   validate: ({ spec }, previous) =>
- *     previous !== undefined && previous.spec.who !== spec.who ? [{ path: 'spec.who', message: 'cannot change' }] : [],
+ *   validate: ({ metadata }) =>
+ *     metadata.name.startsWith('x-') ? [{ path: 'metadata.name', message: 'must not begin with x-' }] : [],
  * });
  */
 export function defineAdmission<T extends KubeObject>(
