@@ -425,3 +425,18 @@ describe('docs/writing-an-operator.md', () => {
     expect(await typeErrors(files)).toBe('');
   });
 });
+
+test('docs/admission.md shows TypeScript that type-checks against the runtime', async () => {
+  const [admission = '', main = '', manifests = '', ...others] = codeBlocks(page('admission')).flatMap(
+    ({ language, text }) => (language === 'ts' ? [text] : []),
+  );
+  expect(others).toEqual([]);
+  const { 'greeter.ts': greeter = '' } = guideFiles;
+  const files = {
+    'greeter.ts': greeter,
+    'greeting-admission.ts': admission,
+    'serve.ts': main,
+    'manifests.ts': manifests,
+  };
+  expect(await typeErrors(files, { declaration: false })).toBe('');
+});

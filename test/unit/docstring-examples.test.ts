@@ -50,6 +50,7 @@ const context: Readonly<Record<string, string>> = {
   events: 'EventRecorder',
   expect: '(actual: unknown) => { toBeGreaterThan(least: number): void }',
   gate: 'Gate',
+  greetingAdmission: 'DefinedAdmission',
   greetings: 'DefinedController',
   identity: 'string',
   jobKeyOf: '(key: ObjectKey) => ObjectKey',

@@ -72,6 +72,8 @@ export interface Readiness {
   readonly unlistedLeases?: string;
   /** Which other operator works in the same namespaces. This operator waits until the other one has stopped. */
   readonly conflict?: string;
+  /** What a service of the process waits for: see `OperatorService`. */
+  readonly service?: string;
 }
 
 /** Identifies an informer: equal if the informer has the same objects in the same form. */
@@ -122,6 +124,8 @@ export class Manager {
   readonly #controllers = new Map<string, ControllerRun>();
   /** The informers of what each controller watches. */
   readonly #watched = new Map<ControllerRun, ReadonlySet<AnyInformer>>();
+  readonly #tasks: ((signal: AbortSignal) => Promise<void>)[] = [];
+  readonly #stopTasks = new AbortController();
   readonly #fatalError = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
@@ -245,6 +249,18 @@ export class Manager {
     return { name, remove: () => (removed ??= remove()) };
   }
 
+  /**
+   * Adds work other than reconciles that only the leader may do. It starts with the manager, or when a warm standby
+   * becomes the leader, and does not wait for caches. It must end soon after its signal has aborted, when the manager
+   * stops. If it rejects, so does {@link run}.
+   *
+   * @throws Error if the manager runs already, or has stopped.
+   */
+  task(run: (signal: AbortSignal) => Promise<void>): void {
+    if (this.#state !== 'new') throw new Error('a task must be added before the manager runs');
+    this.#tasks.push(run);
+  }
+
   /** Resolves when all caches that were present at the start have synced. Never resolves if the manager stops first. */
   get synced(): Promise<void> {
     return this.#synced.promise;
@@ -318,13 +334,25 @@ export class Manager {
     // A standby detaches its controllers' handlers before the informers deliver anything.
     for (const run of this.#controllers.values()) this.#start(run);
     for (const shared of this.#informers.values()) this.#startInformer(shared);
+    const tasks = this.#runTasks();
     try {
       await Promise.race([this.#waitUntilWorking(synced), this.#fatalError.promise, aborted(signal)]);
       await Promise.race([this.#fatalError.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
+      this.#stopTasks.abort();
       await this.#stop();
+      await tasks;
     }
+  }
+
+  /** Never rejects. */
+  async #runTasks(): Promise<void> {
+    const { signal } = this.#stopTasks;
+    await Promise.race([this.#leading, aborted(signal)]);
+    if (signal.aborted) return;
+    const runs = this.#tasks.map((run) => run(signal).catch((error: unknown) => this.#fatalError.reject(error)));
+    await Promise.all(runs);
   }
 
   #startInformer(shared: SharedInformer): void {

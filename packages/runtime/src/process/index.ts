@@ -44,6 +44,7 @@ export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
 export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';
 export { type HealthChecks, Liveness, type LivenessOptions } from './liveness.ts';
+export type { OperatorService, RunningService } from './operator-service.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';
 export type { OperatorProcess, RunOptions } from './run-operator.ts';
 export type { ExplainOptions } from './start-explaining.ts';

@@ -26,12 +26,13 @@ export function probeRoutes(
   };
 }
 
-function reasonOf({ waitingFor, lease, unlistedLeases, conflict }: Readiness): string {
+function reasonOf({ waitingFor, lease, unlistedLeases, conflict, service }: Readiness): string {
   if (conflict !== undefined) return `waiting: ${conflict}`;
   if (unlistedLeases !== undefined) {
     return `waiting for the list of leases in ${unlistedLeases}: another operator may work in the same namespaces`;
   }
   if (lease !== undefined) return `waiting to know who holds the lease ${lease}`;
+  if (service !== undefined) return `waiting for ${service}`;
   return waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;
 }
 

@@ -10,6 +10,7 @@ import type { Logger } from '../shared/logger.ts';
 import type { LeaderElectionOptions } from './candidate.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
 import { Liveness, type LivenessOptions } from './liveness.ts';
+import type { OperatorService, RunningService } from './operator-service.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
 import { type ExplainOptions, startExplaining } from './start-explaining.ts';
 import { type TerminableProcess, terminationSignal } from './termination-signal.ts';
@@ -42,6 +43,8 @@ export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' |
   readonly explain?: ExplainOptions | undefined;
   /** Options of `/healthz`. */
   readonly liveness?: LivenessOptions;
+  /** Serves webhooks: `webhooks` of `@echoperator/runtime/admission`. Default: none. */
+  readonly webhooks?: OperatorService;
 }
 
 /**
@@ -103,12 +106,21 @@ async function run(
     await setUp(operator);
     const liveness = new Liveness(operator.manager, options.liveness);
     closers.push(() => liveness.stop());
-    for (const [port, routes] of portsOf(options, operator, liveness)) {
+    const service = await options.webhooks?.start(operator, { log, environment: process.env }).catch(throwPortInUse);
+    let stopped: Promise<void> | undefined;
+    const stopService = () => (stopped ??= service?.stop() ?? Promise.resolve());
+    closers.push(stopService);
+    for (const [port, routes] of portsOf(options, withService(operator, service), liveness)) {
       const server = await listen(port, routes);
       closers.push(() => server.close());
     }
     log.info({ server: operator.connection.server.origin }, 'operator starts');
-    await operator.run(terminationSignal(process, log));
+    const signal = terminationSignal(process, log);
+    // The service stops beside the operator, because it serves until others know that this process stops. The Lease is
+    // released meanwhile.
+    signal.addEventListener('abort', () => void stopService().catch(() => {}));
+    await operator.run(signal);
+    await stopService();
     log.info({}, 'operator has stopped');
   } catch (error) {
     if (!(error instanceof LeadershipLostError || error instanceof ScopeTakenError)) throw error;
@@ -128,10 +140,24 @@ async function electionOf(
 
 type Routes = Readonly<Record<string, Route>>;
 
+/** The operator is ready only if its service is. */
+const withService = (operator: Operator, service: RunningService | undefined): ObservedOperator => ({
+  metrics: operator.metrics,
+  readiness: () => {
+    const readiness = operator.readiness();
+    const waitingFor = service?.waitingFor();
+    return readiness.ready && waitingFor !== undefined
+      ? { ready: false, waitingFor: [], service: waitingFor }
+      : readiness;
+  },
+});
+
+type ObservedOperator = Pick<Operator, 'metrics' | 'readiness'>;
+
 /** The routes of each port. */
 function portsOf(
   { port, metrics }: Pick<RunOptions, 'port' | 'metrics'>,
-  operator: Operator,
+  operator: ObservedOperator,
   liveness: Liveness,
 ): readonly (readonly [port: number, Routes])[] {
   const exposed = metricsRoute(operator.metrics);
@@ -140,6 +166,12 @@ function portsOf(
     ...(port === undefined ? [] : [[port, probes] as const]),
     ...(metrics ? [[metrics.port, { [metrics.path]: exposed }] as const] : []),
   ];
+}
+
+function throwPortInUse(cause: unknown): never {
+  const { code, port } = cause as NodeJS.ErrnoException & { readonly port?: number };
+  if (code !== 'EADDRINUSE') throw cause;
+  throw new PortInUseError(`port ${port} of the webhooks is in use: choose another one`, { cause });
 }
 
 class PortInUseError extends Error {

@@ -171,13 +171,6 @@ describe('refuses an invalid kubeconfig, with its path', () => {
     expect(await refused(path)).toContain(`cannot read the kubeconfig ${path}: `);
   });
 
-  test('a missing context that the caller names', async () => {
-    const path = await kubeconfig({});
-    await expect(kubeconfigConnection(path, {}, 'gone')).rejects.toThrow(
-      `the kubeconfig ${path} has no context "gone"`,
-    );
-  });
-
   test.each(['', 'gone'])('a missing current context: "%s"', async (currentContext) => {
     const path = await kubeconfig({ currentContext });
     expect(await refused(path)).toBe(

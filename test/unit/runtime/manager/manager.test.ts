@@ -732,3 +732,35 @@ describe('a warm standby', () => {
     expect(begun).toEqual([]);
   });
 });
+
+describe('a task', () => {
+  test('runs while the process leads, and is waited for', async () => {
+    managed = await Managed.start();
+    const leading = Promise.withResolvers<void>();
+    const events: string[] = [];
+    managed.manager.task(async (signal) => {
+      events.push('begins');
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      events.push('ends');
+    });
+    managed.run({ leading: leading.promise });
+    await eventually('it stands by', async () => managed.manager.readiness().ready);
+    expect(events).toEqual([]);
+    leading.resolve();
+    await eventually('the task runs', async () => events.length > 0);
+    expect(() => managed.manager.task(async () => {})).toThrow('before the manager runs');
+    managed.abort();
+    await managed.ended;
+    expect(events).toEqual(['begins', 'ends']);
+  });
+
+  test('does not run in a standby that stops', async () => {
+    managed = await Managed.start();
+    const events: string[] = [];
+    managed.manager.task(async () => void events.push('begins'));
+    managed.run({ leading: new Promise(() => {}) });
+    managed.abort();
+    await managed.ended;
+    expect(events).toEqual([]);
+  });
+});

@@ -110,6 +110,45 @@ describe('with an API server', () => {
     await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
   });
 
+  test('is ready only with its webhooks, and serves probes until they have stopped', async () => {
+    const [port] = await freePorts();
+    let waitingFor: string | undefined = 'a certificate';
+    const [stopping, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const webhooks = {
+      start: async () => ({
+        waitingFor: () => waitingFor,
+        stop: async () => {
+          waitingFor = 'stopping';
+          stopping.resolve();
+          await stop.promise;
+        },
+      }),
+    };
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), port, webhooks });
+    await eventually('the probes are served', () => answerProbes(port));
+    await eventually('the webhooks are missing', async () => {
+      const { readyz } = await answerProbes(port);
+      return readyz === '503 waiting for a certificate\n';
+    });
+    waitingFor = undefined;
+    expect(await answerProbes(port)).toMatchObject({ readyz: '200 ok\n' });
+    process.emit('SIGTERM');
+    await stopping.promise;
+    await eventually('the operator stops', async () => (await answerProbes(port)).readyz === '503 stopping\n');
+    stop.resolve();
+    await running;
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+  });
+
+  test('ends with the exit code 2 if the port of its webhooks is in use', async () => {
+    const [port] = await freePorts();
+    const inUse = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE', port });
+    const webhooks = { start: () => Promise.reject(inUse) };
+    await runOperator(process, { name: 'greeter', log: new RecordingLog(), webhooks });
+    expect(process.written).toEqual([`greeter: port ${port} of the webhooks is in use: choose another one\n`]);
+    expect(process.exitCode).toBe(2);
+  });
+
   test('serves the metrics on a port of their own, or nowhere', async () => {
     const [port, metricsPort] = await freePorts();
     const statusOf = async (where: number, path: string) => (await fetch(`http://127.0.0.1:${where}/${path}`)).status;
