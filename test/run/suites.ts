@@ -134,6 +134,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-hostile-objects', { folder: 'integration', paths: '/hostile-objects' }),
   nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
   nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
+  nightly('nightly-plan', { folder: 'integration', paths: '/plan-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],

@@ -416,7 +416,7 @@ describe('docs/writing-an-operator.md', () => {
   });
 
   test('like docs/testing.md and README.md, shows TypeScript that type-checks against the runtime', async () => {
-    const shown = ['writing-an-operator', 'lower-layer', 'testing']
+    const shown = ['writing-an-operator', 'lower-layer', 'plan', 'testing']
       .flatMap((name) => codeBlocks(page(name)))
       .filter(({ language }) => language === 'ts');
     expect(shown).toHaveLength(Object.keys(guideFiles).length);

@@ -135,7 +135,7 @@ export class Manager {
       return known.informer as Informer<T>;
     }
     this.#refuseIfStopped();
-    const informer = new Informer<T>({ ...options, client: this.#reader, kind, log: this.log });
+    const informer = this.createInformer<T>({ ...options, client: this.#reader, kind, log: this.log });
     const forget = this.#metrics.informer(resourceName(kind), () => informer.statistics());
     const shared = new SharedInformer(informer, options ?? {}, forget);
     shared.hold(options);
@@ -207,6 +207,11 @@ export class Manager {
       informers: [...this.#informers.values()].map(({ informer }) => informer),
       watched: new Map([...this.#watched].map(([{ controller }, resources]) => [controller.name, resources])),
     };
+  }
+
+  /** Creates an informer. A subclass may return one whose store is a view. */
+  protected createInformer<T extends KubeObject>(options: ConstructorParameters<typeof Informer<T>>[0]): Informer<T> {
+    return new Informer<T>(options);
   }
 
   /** Creates a controller. If that fails, releases its informers and metrics. */
