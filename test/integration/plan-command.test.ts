@@ -11,11 +11,11 @@ afterEach(() => cluster.close());
 
 test('the same version plans no write, and other settings plan their changes', async () => {
   const namespace = await cluster.namespace();
-  const counts = { echo: 60, scheduledEcho: 40, podSet: 60, bookStore: 20, pet: 20, postgresWriter: 20 };
+  const counts = { echo: 40, scheduledEcho: 40, podSet: 60, bookStore: 20, pet: 20, postgresWriter: 20 };
   await expectNothingPlanned(cluster, namespace, counts, 120_000);
 
   const same = await planProgram(cluster, namespace, []);
-  expect(same.stdout).toContain('220 objects planned');
+  expect(same.stdout).toContain('200 objects planned');
   expect(same.stdout).toContain('no write to the API server');
   expect(same.stdout).toContain('External calls, which end the plan of their objects (40)');
   expect(same.exitCode).toBe(0);
@@ -37,6 +37,6 @@ test('the same version plans no write, and other settings plan their changes', a
   expect([wrong.exitCode, wrong.stderr]).toEqual([2, expect.stringContaining('--fail-on: got deletes')]);
 }, 300_000);
 
-test('versions of the operator do exactly what their plans say', async () => {
-  await expectPlannedVersions(['ScheduledEcho: the CronJob is renamed', 'PodSet: another label']);
+test('a version of the operator does exactly what its plan says', async () => {
+  await expectPlannedVersions(['ScheduledEcho: the CronJob is renamed']);
 }, 180_000);

@@ -342,6 +342,7 @@ describe('the blocks of commands', () => {
     'docs/pet-store.md#Operate it':
       'not run: grpcurl is not at hand; test/integration/petstore.test.ts asks for reflection',
     // All but psql, in whose place the test reads the rows with options.
+    'docs/plan.md': 'not run: jq is not at hand; test/integration/plan-command.test.ts runs the program',
     'docs/postgres-writer.md#PostgresWriter': 'test/kinds/external.test.ts',
     'docs/postgres-writer.md#Set it up': ofPagesNightly,
     'docs/troubleshooting.md': ofPages,

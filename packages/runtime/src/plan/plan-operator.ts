@@ -336,10 +336,13 @@ function waitOf(object: KubeObject | undefined, result: Result | undefined): str
 }
 
 /** Nothing that a reconcile does is done, so its other lines would be wrong. */
-const onlyProblems = (log: Logger): Logger => ({
-  debug: (details, message) => log.debug(details, message),
-  info: (details, message) => log.debug(details, message),
-  warn: (details, message) => log.warn(details, message),
-  error: (details, message) => log.error(details, message),
-  child: (bindings) => onlyProblems(log.child(bindings)),
-});
+function onlyProblems(log: Logger): Logger {
+  const debug = log.debug.bind(log);
+  return {
+    debug,
+    info: debug,
+    warn: log.warn.bind(log),
+    error: log.error.bind(log),
+    child: (bindings) => onlyProblems(log.child(bindings)),
+  };
+}
