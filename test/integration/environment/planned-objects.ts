@@ -111,13 +111,20 @@ async function startPods({ client }: TestCluster, namespace: string): Promise<vo
   if (pods.length > 0) throw new Error(`${pods.length} pods had not started`);
 }
 
-/** The versions of the objects that the operator watches or owns, by name. */
+/**
+ * The versions of the objects that the operator reconciles, and the generations of their children, whose statuses other
+ * controllers write. By name.
+ */
 async function versionsOf(cluster: TestCluster, namespace: string): Promise<ReadonlyMap<string, string>> {
   const kinds = new Set<Kind>(Object.values(controllers).flatMap(({ kind, children }) => [kind, ...children]));
+  const own = new Set<Kind>(Object.values(controllers).map(({ kind }) => kind));
   const versions = new Map<string, string>();
   for (const kind of kinds)
     for (const { metadata } of (await cluster.client.list(kind, { namespace })).items)
-      versions.set(`${kind.kind} ${metadata.name}`, metadata.resourceVersion);
+      versions.set(
+        `${kind.kind} ${metadata.name}`,
+        own.has(kind) ? metadata.resourceVersion : `${metadata.uid} ${metadata.generation}`,
+      );
   return versions;
 }
 
