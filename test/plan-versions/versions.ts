@@ -1,3 +1,5 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: texts of the source
+
 /** A later version of the operator: the source with one text replaced. */
 export interface Version {
   /** What the version changes: `BookStore: another default port`. */
