@@ -16,9 +16,10 @@ interface Exiting {
  * of its last 100 ms.
  *
  * @param bindings fields of every line.
+ * @param fd where the lines go. Default 1, the standard output.
  */
-export function openLog(process: Exiting, level: string, bindings: Readonly<Record<string, unknown>>): Logger {
-  const lines = destination({ fd: 1, sync: true, minLength: pieceBytes, periodicFlush: flushMs });
+export function openLog(process: Exiting, level: string, bindings: Readonly<Record<string, unknown>>, fd = 1): Logger {
+  const lines = destination({ fd, sync: true, minLength: pieceBytes, periodicFlush: flushMs });
   process.once('exit', () => lines.flushSync());
   return pino({ level, base: { ...bindings } }, lines);
 }

@@ -4,6 +4,7 @@ import { printableLines, terminationSignal } from '@echoperator/runtime/process'
 import { checkUninstall, StillNeededError } from './commands/check-uninstall.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './commands/crds.ts';
 import { ExplainError, ExplainUsageError, explainCommand } from './commands/explain.ts';
+import { PlanUsageError, planCommand } from './commands/plan.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { kinds, kindsWithFinalizer } from './operator.ts';
@@ -26,6 +27,8 @@ Commands:
                     print why the operator in this container did what it did with an object, and what it waits for
   explain --since SECONDS [-n NAMESPACE] [--json] [--follow]
                     print what the operator in this container did, in a namespace or in all, and what it has not ended
+  plan [-n NAMESPACE]... [--kind KIND]... [--json] [--fail-on TYPE,...] [--requests-per-second N]
+                    print what this version would do first with each object of the cluster, and store nothing
   version           print the version
 
 --help or -h prints this.
@@ -40,8 +43,8 @@ type Command = (typeof commands)[number];
  */
 const commandTimeoutMs = 60_000;
 
-/** 0: success. 1: failure. 2: bad arguments or settings. */
-type ExitCode = 0 | 1 | 2;
+/** 0: success. 1: failure. 2: bad arguments or settings. 3: `plan` has found changes. */
+type ExitCode = 0 | 1 | 2 | 3;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
   if (args.includes('--help') || args.includes('-h')) {
@@ -54,6 +57,14 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
       process.stdout.write(text);
     }
     return 0;
+  }
+  if (args[0] === 'plan') {
+    const config = readConfig(environment);
+    const log = openLog(process, config.logLevel, { env: config.env, version }, process.stderr.fd);
+    const signal = terminationSignal(process, log);
+    const { text, hasChanges } = await planCommand(args.slice(1), { config, environment, log, userAgent, signal });
+    process.stdout.write(text);
+    return hasChanges ? 3 : 0;
   }
   const command = commands.find((known) => known === args[0]);
   if (args.length > 1 || (args.length === 1 && command === undefined)) {
@@ -111,7 +122,12 @@ async function runCommand(
 }
 
 function reportFailure(error: unknown): ExitCode {
-  if (error instanceof ConfigError || error instanceof ConnectionError || error instanceof ExplainUsageError) {
+  if (
+    error instanceof ConfigError ||
+    error instanceof ConnectionError ||
+    error instanceof ExplainUsageError ||
+    error instanceof PlanUsageError
+  ) {
     process.stderr.write(`${printableLines(error.message)}\n`);
     return 2;
   }

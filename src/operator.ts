@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { CustomKind, KubeObject, Operator } from '@echoperator/runtime';
-import { cache, type DefinedController } from '@echoperator/runtime/controller';
+import { type ControllerHost, cache, type DefinedController } from '@echoperator/runtime/controller';
 import { CronJob, PersistentVolumeClaim, Pod } from '@echoperator/runtime/kinds';
 import { type Config, ConfigError, type JsonObject, readConfig } from './config.ts';
 import { keepReadFields as keepReadClaimFields } from './kinds/book-store/claims.ts';
@@ -15,7 +15,7 @@ import { type ControllerName, controllerNames, type KindSettings, kindEntries } 
 export { controllerDisabled } from './kinds/shared/disabled-controller.ts';
 
 /** The parts of the operator that controllers use. */
-type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
+type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'metrics'> & Pick<ControllerHost, 'elector'>;
 
 /** One of the operator's controllers. If it is off, {@link addDisabledController} replaces it. */
 export interface OperatorController

@@ -138,6 +138,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-imported-kinds', { folder: 'integration', paths: '/imported-kinds' }),
   nightly('nightly-permissions', { folder: 'integration', paths: '/permissions' }),
   nightly('nightly-simulation', { folder: 'integration', paths: '/simulated-' }),
+  nightly('nightly-plan', { folder: 'integration', paths: '/plan-' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-oldest-kubernetes', {
     programs: [...integrationPrograms, 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],

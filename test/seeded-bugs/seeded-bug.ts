@@ -37,7 +37,12 @@ const repository = join(import.meta.dirname, '../..');
 const folders = ['src', 'packages', 'test', 'testkit', 'tools'];
 
 /** Returns the text of the bug's file with the bug. @throws Error if the text to replace is not there exactly once */
-export async function textWith({ name, file, find, replace }: SeededBug): Promise<string> {
+export async function textWith({
+  name,
+  file,
+  find,
+  replace,
+}: Pick<SeededBug, 'name' | 'file' | 'find' | 'replace'>): Promise<string> {
   const text = await readFile(join(repository, file), 'utf8');
   const count = text.split(find).length - 1;
   if (count === 1) return text.replace(find, () => replace);

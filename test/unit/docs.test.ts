@@ -338,6 +338,7 @@ describe('the blocks of commands', () => {
     'docs/pet-store.md#Operate it':
       'not run: grpcurl is not at hand; test/integration/petstore.test.ts asks for reflection',
     // All but psql, in whose place the test reads the rows with options.
+    'docs/plan.md': 'not run: jq is not at hand; test/integration/plan-command.test.ts runs the program',
     'docs/postgres-writer.md#PostgresWriter': 'test/kinds/external.test.ts',
     'docs/postgres-writer.md#Set it up': ofPagesNightly,
     'docs/troubleshooting.md': ofPages,
@@ -412,7 +413,7 @@ describe('docs/writing-an-operator.md', () => {
   });
 
   test('like docs/testing.md and README.md, shows TypeScript that type-checks against the runtime', async () => {
-    const shown = ['writing-an-operator', 'lower-layer', 'testing']
+    const shown = ['writing-an-operator', 'lower-layer', 'plan', 'testing']
       .flatMap((name) => codeBlocks(page(name)))
       .filter(({ language }) => language === 'ts');
     expect(shown).toHaveLength(Object.keys(guideFiles).length);

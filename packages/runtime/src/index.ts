@@ -3,9 +3,8 @@
  *
  * `docs/concepts.md` of the repository defines the terms; `docs/architecture.md` shows how they work together.
  *
- * The other entries: `/kinds` (built-in kinds), `/admission`, `/client`, `/cache`, `/controller`, `/process` and
- * `/leader-election`.
- * Each begins with a comment that says when you need it. `@echoperator/testing` is for tests.
+ * The other entries: `/kinds` (built-in kinds), `/admission`, `/client`, `/cache`, `/controller`, `/process`, `/plan` and
+ * `/leader-election`. Each begins with a comment that says when you need it. `@echoperator/testing` is for tests.
  */
 export { Applier, type ApplyResult } from './apply/applier.ts';
 export type { ReadonlyStore } from './cache/store.ts';

@@ -82,7 +82,13 @@ export class PetStore {
   constructor({ address, tls, timeoutMs, gate, interceptors = [] }: PetStoreOptions) {
     this.timeoutMs = timeoutMs;
     this.#gate = gate;
-    this.#channel = openChannel({ address, tls, timeoutMs, interceptors, beforeCall: () => gate?.pass() });
+    this.#channel = openChannel({
+      address,
+      tls,
+      timeoutMs,
+      interceptors,
+      beforeCall: () => gate?.pass('a call of the pet store'),
+    });
     this.#client = createClient(WirePetStore, this.#channel.transport);
   }
 
@@ -218,7 +224,7 @@ export class PetStore {
 
   /** Passes the gate. Returns a signal that is aborted with the given one or when the gate closes. */
   #begin(signal: AbortSignal): LinkedSignal {
-    this.#gate?.pass();
+    this.#gate?.pass('a call of the pet store');
     return new LinkedSignal(signal, this.#gate?.signal);
   }
 }

@@ -106,6 +106,8 @@ export class Database {
   }
 
   async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
+    // A closed gate lets no connection be opened either.
+    this.#options.gate?.pass(statement.text);
     const ended = this.#ended;
     const { pool, nameOf } = await this.#pool();
     const client = await pool.connect().catch(rethrow);

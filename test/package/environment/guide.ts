@@ -21,6 +21,7 @@ const [
   election = '',
 ] = inLanguage('ts');
 const [byHand = ''] = inLanguage('ts', codeBlocks(pageOf('lower-layer')));
+const [plan = ''] = inLanguage('ts', codeBlocks(pageOf('plan')));
 const [simulation = '', exploration = '', testing = '', perturbation = '', external = '', mutation = ''] = inLanguage(
   'ts',
   codeBlocks(pageOf('testing')),
@@ -73,7 +74,7 @@ const withRolledOut = `import type { Deployment } from '@echoperator/runtime/kin
 ${rolledOut}`;
 
 /**
- * What docs/writing-an-operator.md, docs/lower-layer.md and docs/testing.md show, as files: a part is where the reader
+ * What docs/writing-an-operator.md, docs/lower-layer.md, docs/plan.md and docs/testing.md show, as files: a part is where the reader
  * would put it.
  */
 export const guideFiles: Readonly<Record<string, string>> = {
@@ -87,6 +88,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-metrics.ts': withMetrics,
   'greeter-with-election.ts': withElection,
   'greeter-by-hand.ts': byHand,
+  'plan.ts': plan,
   'simulation.ts': simulation,
   'exploration.ts': exploration,
   'testing.ts': testing,

@@ -17,6 +17,11 @@ export interface Connection {
    */
   readonly openPool?: () => Dispatcher;
   /**
+   * Every write over this connection is a dry run, whatever the caller asks for; see {@link dryRunConnection}. Default
+   * false.
+   */
+  readonly isDryRunOnly?: boolean;
+  /**
    * Returns the headers that authenticate a request. Called for each request, so that a rotated token needs no restart.
    * Implementations cache the headers and return a promise only if they must wait.
    */

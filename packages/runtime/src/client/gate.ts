@@ -10,9 +10,11 @@ export interface Gate {
   /**
    * Call this immediately before the request is sent, not when it is queued.
    *
+   * @param call what is about to be sent to an external system, without values: `INSERT INTO books`. `planOperator`
+   *   reports it. Default: not described.
    * @throws GateClosedError if no request may start now.
    */
-  pass(): void;
+  pass(call?: string): void;
   /** Aborts when the gate closes for good: no further request may start, and requests in flight must end. */
   readonly signal: AbortSignal;
 }

@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici';
 import { isUnauthorized } from './api-error.ts';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ConnectionPools } from './connection-pools.ts';
+import { asDryRun } from './dry-run.ts';
 import { Exchange, type RequestObserver } from './exchange.ts';
 import type { Gate } from './gate.ts';
 import { NoResponseError } from './no-response-error.ts';
@@ -149,7 +150,9 @@ export class Transport {
     throw errorOf(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
   }
 
-  #options(request: HttpRequest, authentication: AuthenticationHeaders): Dispatcher.DispatchOptions {
+  /** Every request to the API server gets its options here, so this is where a dry run is enforced. */
+  #options(given: HttpRequest, authentication: AuthenticationHeaders): Dispatcher.DispatchOptions {
+    const request = this.#connection.isDryRunOnly === true ? asDryRun(given) : given;
     const { method, path, query = '', body, timeoutMs = this.#timeoutMs } = request;
     const headers = ['accept', request.accept ?? 'application/json', 'user-agent', this.#userAgent];
     if (body !== undefined) headers.push('content-type', request.contentType ?? 'application/json');

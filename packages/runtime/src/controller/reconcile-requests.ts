@@ -182,7 +182,7 @@ function uidOfGone(
  * write that removes the last finalizer of a terminating object returns the object as written, with the resourceVersion
  * of the request (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
  */
-function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
+export function isGone({ verb, kind, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
   // A Namespace stays until its `spec.finalizers` are empty, and is deleted by an update of these.
   if (kind.kind === 'Namespace' && kind.group === '') return false;

@@ -172,7 +172,7 @@ export class Manager {
       return known.informer as Informer<T>;
     }
     this.#refuseIfStopped();
-    const informer = new Informer<T>({ ...options, client: this.#reader, kind, log: this.log });
+    const informer = this.createInformer<T>({ ...options, client: this.#reader, kind, log: this.log });
     const view = describeView({ ...kind.view, ...informer.selection });
     const forget = this.#metrics.informer(resourceName(kind), () => informer.statistics(), view);
     const shared = new SharedInformer(informer, options ?? {}, forget);
@@ -279,6 +279,11 @@ export class Manager {
         ]),
       ),
     };
+  }
+
+  /** Creates an informer. A subclass may return one whose store is a view. */
+  protected createInformer<T extends KubeObject>(options: ConstructorParameters<typeof Informer<T>>[0]): Informer<T> {
+    return new Informer<T>(options);
   }
 
   /** Creates a controller. If that fails, releases its informers and metrics. */

@@ -385,6 +385,8 @@ export class SimulatedApiServer {
     const { kind, body } = request;
     const object = this.#existing(kind, keyOfRequest(request));
     const options = (body ?? {}) as DeleteOptions;
+    if (options.dryRun !== undefined)
+      throw new NotSimulatedError('the simulated API server does not know a dry run of a deletion');
     requireDeletable(kind, object, options.preconditions ?? {});
     this.#admit(request, undefined);
     return this.#deleteObject(object, options, strategy, request.from);
@@ -543,6 +545,7 @@ interface PageStart {
 }
 
 interface DeleteOptions {
+  readonly dryRun?: readonly string[];
   readonly preconditions?: Preconditions;
   readonly propagationPolicy?: string;
   readonly gracePeriodSeconds?: number;

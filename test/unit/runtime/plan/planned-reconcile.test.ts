@@ -1,0 +1,57 @@
+import { ApiError, type Client, type ClientRequest } from '@echoperator/runtime/client';
+import { ConfigMap, Pod } from '@echoperator/runtime/kinds';
+import { expect, test } from '@jest/globals';
+import { PlannedReconcile } from '../../../../packages/runtime/src/plan/planned-reconcile.ts';
+
+const key = { namespace: 'default', name: 'a' };
+const stored = {
+  metadata: { ...key, uid: 'u', resourceVersion: '5', creationTimestamp: '2026-01-01T00:00:00Z' },
+};
+
+const newReconcile = () =>
+  new PlannedReconcile({
+    client: { get: async () => stored } as unknown as Client,
+    throttle: async () => {},
+    signal: new AbortController().signal,
+    cached: () => undefined,
+  });
+
+const request = (rest: Partial<ClientRequest> = {}): ClientRequest => ({ verb: 'patch', kind: Pod, key, ...rest });
+
+test('a webhook that supports no dry run ends the plan, with a write whose fields are unknown', async () => {
+  const reconcile = newReconcile();
+  const message = 'admission webhook "a.example" does not support dry run';
+  const refuse = async () => {
+    throw new ApiError('PATCH /x', 400, { code: 400, reason: 'BadRequest', message });
+  };
+  await expect(reconcile.request(request(), refuse)).rejects.toThrow('supports no dry run');
+  expect(reconcile.writes).toMatchObject([{ action: 'change', note: 'the fields are unknown' }]);
+  expect(reconcile.end?.message).toContain('Pod default/a');
+  await expect(reconcile.request(request({ kind: ConfigMap }), async () => stored)).rejects.toBe(reconcile.end);
+});
+
+test('a refused write is recorded without the text of the refusal, and the reconcile goes on', async () => {
+  const reconcile = newReconcile();
+  const refusal = new ApiError('PATCH /x', 422, { code: 422, reason: 'Invalid', message: 'the password "x" is bad' });
+  const refused = reconcile.request(request(), () => Promise.reject(refusal));
+  await expect(refused).rejects.toBe(refusal);
+  expect(reconcile.writes).toMatchObject([{ action: 'refused', note: '422 Invalid' }]);
+  expect(reconcile.end).toBeUndefined();
+});
+
+test('the status and the rest of an object are written one after the other, and shown together', async () => {
+  const reconcile = newReconcile();
+  const labelled = { ...stored, metadata: { ...stored.metadata, labels: { a: 'b' } } };
+  await reconcile.request(request(), async () => labelled);
+  const running = { ...stored, status: { phase: 'Running' } };
+  const response = await reconcile.request(request({ subresource: 'status' }), async () => running);
+  expect(response).toEqual({ ...labelled, status: { phase: 'Running' } });
+  expect(reconcile.shown(Pod)?.get('default/a')).toEqual(response);
+  expect(reconcile.writes).toMatchObject([{ action: 'change' }, { action: 'status' }]);
+});
+
+test('a write that changes nothing is recorded as such', async () => {
+  const reconcile = newReconcile();
+  await reconcile.request(request({ verb: 'apply' }), async () => stored);
+  expect(reconcile.writes).toMatchObject([{ action: 'none', verb: 'apply' }]);
+});
