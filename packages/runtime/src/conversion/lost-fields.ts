@@ -16,10 +16,16 @@ export type LostField = {
       readonly is?: unknown;
     }
   | {
-      /** Items of a list that has kept its length. They are found by their content, so that they may change places. */
-      readonly items: readonly { readonly was: unknown; readonly is: unknown }[];
+      /** Items of a list that has kept its length. They are found by their content if they have changed places. */
+      readonly items: readonly LostItem[];
     }
 );
+
+interface LostItem {
+  readonly index: number;
+  readonly was: unknown;
+  readonly is: unknown;
+}
 
 /** Lists where `content` differs from `left`. A list of another length is one value. */
 export function lostFields(left: JsonObject, content: JsonObject, path: readonly string[] = []): readonly LostField[] {
@@ -31,7 +37,7 @@ export function lostFields(left: JsonObject, content: JsonObject, path: readonly
     if (isObject(was) && isObject(is)) return lostFields(was, is, place);
     if (Array.isArray(was) && Array.isArray(is) && was.length === is.length) {
       const items = was.flatMap((item, index) =>
-        isDeepStrictEqual(item, is[index]) ? [] : [{ was: item, is: is[index] }],
+        isDeepStrictEqual(item, is[index]) ? [] : [{ index, was: item, is: is[index] }],
       );
       return [{ path: place, items }];
     }
@@ -63,19 +69,32 @@ function setMember(object: JsonObject, name: string, value: unknown): void {
   else Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }
 
-function withItems(list: unknown, items: readonly { readonly was: unknown; readonly is: unknown }[]): unknown {
+function withItems(list: unknown, items: readonly LostItem[]): unknown {
   if (!Array.isArray(list)) return list;
-  const byContent = new Map<string, unknown[]>();
-  for (const { was, is } of items.toReversed()) {
-    const text = sortedJson(was);
-    const found = byContent.get(text);
-    if (found === undefined) byContent.set(text, [is]);
-    else found.push(is);
+  const result: unknown[] = [...list];
+  const taken = new Set<number>();
+  const moved: LostItem[] = [];
+  for (const item of items) {
+    if (!isDeepStrictEqual(list[item.index], item.was)) moved.push(item);
+    else {
+      taken.add(item.index);
+      result[item.index] = copyOf(item.is);
+    }
   }
-  return list.map((item) => {
-    const found = byContent.get(sortedJson(item));
-    return found === undefined || found.length === 0 ? item : copyOf(found.pop());
-  });
+  if (moved.length === 0) return result;
+  const places = new Map<string, number[]>();
+  for (const [index, value] of list.entries()) {
+    if (taken.has(index)) continue;
+    const text = sortedJson(value);
+    const found = places.get(text);
+    if (found === undefined) places.set(text, [index]);
+    else found.push(index);
+  }
+  for (const { was, is } of moved) {
+    const index = places.get(sortedJson(was))?.shift();
+    if (index !== undefined) result[index] = copyOf(is);
+  }
+  return result;
 }
 
 const copyOf = <T>(value: T): T => (value === undefined ? value : JSON.parse(JSON.stringify(value)));
@@ -94,5 +113,6 @@ export const isLostFields = (value: unknown): value is readonly LostField[] =>
       isObject(field) &&
       Array.isArray(field.path) &&
       field.path.every((name) => typeof name === 'string') &&
-      (field.items === undefined || (Array.isArray(field.items) && field.items.every(isObject))),
+      (field.items === undefined ||
+        (Array.isArray(field.items) && field.items.every((item) => isObject(item) && Number.isInteger(item.index)))),
   );
