@@ -105,9 +105,26 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly scale?: ScaleSubresource;
 }
 
+/** A version of a kind beside the stored one, as {@link withVersion} adds it. */
+export interface KindVersion {
+  readonly kind: CustomKind;
+  readonly isServed: boolean;
+  /** Undefined: the version is not deprecated. */
+  readonly deprecated: string | undefined;
+  /** Undefined: the schemas are equal, so that only `apiVersion` changes. */
+  readonly conversion:
+    | {
+        readonly toStored: (object: KubeObject) => object;
+        readonly fromStored: (object: KubeObject) => object;
+      }
+    | undefined;
+}
+
 /** A kind with its definition, from which {@link customResourceDefinition} builds the CRD. */
 export interface CustomKind<T extends KubeObject = KubeObject> extends Kind<T> {
   readonly definition: KindDefinition<TProperties, TProperties>;
+  /** The other versions of the kind: this one is stored, and what reconcilers see. Default: none. */
+  readonly versions?: readonly KindVersion[];
 }
 
 /** True for a kind that {@link defineKind} declared. */
