@@ -28,9 +28,22 @@ export const sections: readonly Section[] = [
   {
     name: 'Runtime',
     start: 'runtime.md',
-    tutorials: ['docs/writing-an-operator.md'],
-    howTo: ['docs/testing.md'],
-    reference: ['docs/lower-layer.md', 'packages/runtime/README.md', 'packages/testing/README.md'],
+    tutorials: ['docs/getting-started.md', 'docs/writing-an-operator.md'],
+    howTo: [
+      'docs/testing.md',
+      'docs/admission.md',
+      'docs/generate.md',
+      'docs/other-kinds.md',
+      'docs/plan.md',
+      'docs/recipes-opentelemetry.md',
+    ],
+    reference: [
+      'docs/lower-layer.md',
+      'packages/runtime/README.md',
+      'packages/testing/README.md',
+      'packages/cli/README.md',
+      'packages/create-operator/README.md',
+    ],
     explanation: ['docs/architecture.md'],
   },
   {
@@ -56,8 +69,8 @@ export const sections: readonly Section[] = [
     name: 'Project',
     start: 'CONTRIBUTING.md',
     tutorials: [],
-    howTo: ['CONTRIBUTING.md'],
-    reference: ['CHANGELOG.md'],
+    howTo: ['CONTRIBUTING.md', 'docs/releasing.md'],
+    reference: ['docs/stability.md', 'CHANGELOG.md'],
     explanation: ['docs/benchmark.md', 'docs/performance.md'],
   },
 ];

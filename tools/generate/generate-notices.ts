@@ -8,13 +8,18 @@ const part = 'state of publication';
 export const noticePages = [
   'README.md',
   'charts/echoperator/README.md',
+  'docs/generate.md',
+  'docs/getting-started.md',
   'docs/install.md',
   'docs/releasing.md',
   'docs/stability.md',
   'docs/testing.md',
   'docs/writing-an-operator.md',
+  'packages/cli/README.md',
+  'packages/create-operator/README.md',
   'packages/runtime/README.md',
   'packages/testing/README.md',
+  'site/landing/index.md',
 ] as const;
 
 /** Absolute, because some of the pages are published in packages. */
