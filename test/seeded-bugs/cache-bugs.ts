@@ -102,7 +102,7 @@ export const cacheBugs: readonly SeededBug[] = [
       [
         'an event is ascribed to a request that has failed',
         'controller/reconcile-requests.ts',
-        'traced?.responded(error);\n      tracked?.end();',
+        'traced?.responded(error);\n      for (const each of tracked) each.end();',
         'traced?.responded(error);',
         ['replaced-during-apply'],
       ],
