@@ -1,4 +1,4 @@
-import { customResourceDefinition, defineKind, type Operator, withVersion } from '@echoperator/runtime';
+import { customResourceDefinition, defineKind, type Kind, type Operator, withVersion } from '@echoperator/runtime';
 import { webhookPermissions, webhooks } from '@echoperator/runtime/admission';
 import { type ApiError, isInvalid, kubeconfigConnection } from '@echoperator/runtime/client';
 import { CustomResourceDefinition, Secret } from '@echoperator/runtime/kinds';
@@ -153,7 +153,7 @@ test('a server-side apply through the old version keeps the new fields, and nobo
   const { client } = cluster;
   await run();
   const key = { name: 'applied', namespace };
-  const apply = (kind: typeof V1 | typeof Alpha, spec: object, fieldManager: string) =>
+  const apply = (kind: Kind, spec: object, fieldManager: string) =>
     client.apply(kind, { metadata: key, spec } as never, { fieldManager });
   await apply(V1, { who: 'Ada', tone: 'warm' }, 'new-client');
   // Both agree about the name: the old client owns its own field for it.
@@ -167,14 +167,15 @@ test('a server-side apply through the old version keeps the new fields, and nobo
     'old-client': { 'f:name': {}, 'f:mood': {} },
   });
   expect(managersOf(stored, 'f:metadata')).toEqual({});
-  expect((await apply(Alpha, { name: 'Ada' }, 'old-client')).spec).toEqual({ name: 'Ada' });
+  expect(await apply(Alpha, { name: 'Ada' }, 'old-client')).toMatchObject({ spec: { name: 'Ada' } });
+  expect((await client.get(Alpha, key)).spec).toEqual({ name: 'Ada' });
   await apply(V1, { who: 'Ada' }, 'new-client');
   expect((await client.get(V1, key)).spec).toEqual({ who: 'Ada' });
 });
 
 test('the leader writes only `caBundle` of the definition, with the rights of webhookPermissions', async () => {
   const { client } = cluster;
-  await run();
+  const { stop } = await run();
   const found = await client.get(CustomResourceDefinition, definitionKey);
   const bundle = { 'f:conversion': { 'f:webhook': { 'f:clientConfig': { 'f:caBundle': {} } } } };
   expect(managersOf(found, 'f:spec')).toMatchObject({ 'letter-operator-webhook-certificates': bundle });
@@ -190,7 +191,8 @@ test('the leader writes only `caBundle` of the definition, with the rights of we
   await client.apply(CustomResourceDefinition, definition() as never, { fieldManager: 'chart', force: true });
   const { conversion } = (await client.get(CustomResourceDefinition, definitionKey)).spec;
   expect(conversion?.webhook?.clientConfig?.caBundle).toBe(found.spec.conversion?.webhook?.clientConfig?.caBundle);
-  // A rollback to a definition without conversion must name the strategy: the bundle alone would be invalid.
+  // A rollback to a definition without conversion: the bundle alone would be invalid, until its manager gives it up.
+  await stop();
   const { conversion: _, ...before } = definition().spec;
   const rolledBack = { metadata: definitionKey, spec: { ...before, versions: before.versions.slice(0, 1) } };
   const options = { fieldManager: 'chart', force: true };
@@ -199,6 +201,10 @@ test('the leader writes only `caBundle` of the definition, with the rights of we
     (error: ApiError) => error,
   );
   expect(isInvalid(refused)).toBe(true);
+  const nothing = { metadata: definitionKey } as never;
+  await client.apply(CustomResourceDefinition, nothing, { fieldManager: 'letter-operator-webhook-certificates' });
+  const { spec } = await client.apply(CustomResourceDefinition, rolledBack as never, options);
+  expect(spec.conversion).toEqual({ strategy: 'None' });
 });
 
 test('no conversion fails while authorities and certificates are replaced, and after a lost Secret', async () => {

@@ -28,8 +28,7 @@ const clientOf = (...responses: (readonly string[] | Error)[]) => {
   return { client: { get } as Parameters<typeof requireStoredVersions>[0], left };
 };
 
-const failure = (code: number, reason: string) =>
-  new ApiError('GET /', code, { code, reason, message: reason });
+const failure = (code: number, reason: string) => new ApiError('GET /', code, { code, reason, message: reason });
 
 const { signal } = new AbortController();
 const check = (...responses: Parameters<typeof clientOf>) => {
