@@ -36,6 +36,7 @@ export const sections: readonly Section[] = [
       'docs/other-kinds.md',
       'docs/plan.md',
       'docs/recipes-opentelemetry.md',
+      'docs/versions.md',
     ],
     reference: [
       'docs/lower-layer.md',

@@ -427,6 +427,16 @@ describe('docs/writing-an-operator.md', () => {
   });
 });
 
+test('docs/versions.md shows TypeScript that type-checks against the runtime', async () => {
+  const [greeter = '', main = '', manifests = '', ...others] = codeBlocks(page('versions')).flatMap(
+    ({ language, text }) => (language === 'ts' ? [text] : []),
+  );
+  expect(others).toEqual([]);
+  const { 'greeter.ts': first = '' } = guideFiles;
+  const files = { 'greeter.ts': first, 'versions.ts': greeter, 'serve.ts': main, 'manifests.ts': manifests };
+  expect(await typeErrors(files, { declaration: false })).toBe('');
+});
+
 test('docs/admission.md shows TypeScript that type-checks against the runtime', async () => {
   const [admission = '', main = '', manifests = '', ...others] = codeBlocks(page('admission')).flatMap(
     ({ language, text }) => (language === 'ts' ? [text] : []),

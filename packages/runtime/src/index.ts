@@ -21,8 +21,20 @@ export type { Predicate } from './controller/predicate.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
 export * as predicates from './controller/standard-predicates.ts';
 export { owns, watches } from './controller/watch.ts';
+export {
+  type Content,
+  type Conversion,
+  VersionError,
+  type VersionOptions,
+  withVersion,
+} from './conversion/versions.ts';
 export { type Condition, findCondition } from './kind/condition.ts';
-export { customResourceDefinition, customResourceDefinitions } from './kind/custom-resource-definition.ts';
+export {
+  type ConversionService,
+  type CustomResourceDefinitionOptions,
+  customResourceDefinition,
+  customResourceDefinitions,
+} from './kind/custom-resource-definition.ts';
 export { type CustomKind, defineKind } from './kind/define-kind.ts';
 export {
   builtInKind,

@@ -81,7 +81,7 @@ export function specRules(kind: CustomKind): readonly SpecRule[] {
 }
 
 function schemaOf(kind: CustomKind): Schema {
-  const [version] = customResourceDefinition(kind).spec.versions;
+  const [version] = customResourceDefinition(kind, { isStoredVersionOnly: true }).spec.versions;
   return version?.schema?.openAPIV3Schema?.properties?.spec as Schema;
 }
 

@@ -1,7 +1,7 @@
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { CustomKind } from '@echoperator/runtime';
+import type { ConversionService, CustomKind } from '@echoperator/runtime';
 import type { DefinedController } from '@echoperator/runtime/controller';
 
 /** What a module with controllers exports. */
@@ -14,6 +14,8 @@ export interface ControllersModule {
    * rules for Leases.
    */
   readonly leaderElection: boolean | string;
+  /** The Service of the conversion webhook. Required if a version of a kind has a conversion. */
+  readonly conversionService: ConversionService | undefined;
 }
 
 /** The module cannot be loaded, or does not export what it must. The message names the file, the export and the value. */
@@ -28,7 +30,7 @@ class ControllersModuleError extends Error {
  * @throws ControllersModuleError if the module cannot be loaded, or an export is missing or of another type.
  */
 export async function loadControllers(path: string): Promise<ControllersModule> {
-  const { controllers, kinds = [], leaderElection = false } = await importModule(path);
+  const { controllers, kinds = [], leaderElection = false, conversionService } = await importModule(path);
   if (!Array.isArray(controllers) || controllers.length === 0)
     throw refused(path, 'controllers', controllers, 'takes a list of the values that defineController returns');
   for (const [index, controller] of controllers.entries())
@@ -39,7 +41,9 @@ export async function loadControllers(path: string): Promise<ControllersModule> 
     if (!isKind(kind)) throw refused(path, `kinds[${index}]`, kind, 'takes a value that defineKind returns');
   if (typeof leaderElection !== 'boolean' && (typeof leaderElection !== 'string' || leaderElection === ''))
     throw refused(path, 'leaderElection', leaderElection, 'takes true, false or the name of the Lease');
-  return { controllers, kinds, leaderElection };
+  if (conversionService !== undefined && !isService(conversionService))
+    throw refused(path, 'conversionService', conversionService, 'takes the namespace and the name of a Service');
+  return { controllers, kinds, leaderElection, conversionService };
 }
 
 async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
@@ -72,6 +76,9 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const isKind = (value: unknown): value is CustomKind =>
   isObject(value) && typeof value.kind === 'string' && isObject(value.definition);
+
+const isService = (value: unknown): value is ConversionService =>
+  isObject(value) && typeof value.namespace === 'string' && typeof value.name === 'string';
 
 const isController = (value: unknown): value is DefinedController =>
   isObject(value) && isKind(value.kind) && isObject(value.reasons) && Array.isArray(value.permissions);

@@ -78,9 +78,9 @@ interface WantedAndPresent {
 /** The definitions and the rules in a chart's folder. A file that this command once generated counts as present. */
 async function chartFiles(chart: string, module: ControllersModule, source: string): Promise<WantedAndPresent> {
   const [crds, files] = [join(chart, 'crds'), join(chart, 'files')];
-  const { controllers, leaderElection } = module;
+  const { controllers, leaderElection, conversionService } = module;
   const first = banner(source, command);
-  const definitions = kindsOf(module).map((kind) => customResourceDefinition(kind));
+  const definitions = kindsOf(module).map((kind) => customResourceDefinition(kind, { conversionService }));
   const ofLease = typeof leaderElection === 'string' ? limitedTo(leaderElection, leasePermissions) : leasePermissions;
   const wanted = new Map([
     ...definitions.map((each) => [join(crds, definitionFileName(each)), first + definitionYaml(each)] as const),

@@ -40,7 +40,7 @@ export const pageFileName = ({ kind }: Pick<CustomKind, 'kind'>): string =>
  * @throws NotStructuralError with the path of a schema that a CustomResourceDefinition cannot contain.
  */
 export function kindParts({ kind, reasons, permissions }: DescribedKind): ReadonlyMap<KindPart, string> {
-  const [version] = customResourceDefinition(kind).spec.versions;
+  const [version] = customResourceDefinition(kind, { isStoredVersionOnly: true }).spec.versions;
   const schema = (version?.schema?.openAPIV3Schema ?? {}) as FieldSchema;
   const { spec = {}, status = {} } = schema.properties ?? {};
   const parts: Readonly<Record<KindPart, string>> = {

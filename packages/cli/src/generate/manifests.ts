@@ -1,10 +1,8 @@
 import type { customResourceDefinition, PolicyRule } from '@echoperator/runtime';
 import { stringify } from 'yaml';
 
-/** A rule that may be limited to objects of some names. */
-export interface Rule extends PolicyRule {
-  readonly resourceNames?: readonly string[];
-}
+/** A rule, which may be limited to objects of some names. */
+export type Rule = PolicyRule;
 
 /** The first line of a generated YAML file. */
 export const banner = (source: string, command: string): string =>

@@ -1,3 +1,5 @@
+import { needsConversion } from '../conversion/versions.ts';
+import type { CustomKind } from '../kind/define-kind.ts';
 import { resourceName } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 import {
@@ -11,7 +13,10 @@ import type { AdmissionDefinition, DefinedAdmission } from './define-admission.t
 
 /** Options of {@link webhookManifests}. Each text may be a placeholder of a template. */
 export interface WebhookManifestOptions extends WebhookSettings {
-  readonly admissions: readonly DefinedAdmission[];
+  /** Default: none. */
+  readonly admissions?: readonly DefinedAdmission[];
+  /** The kinds of `webhooks`, whose versions are converted. Default: none. */
+  readonly kinds?: readonly CustomKind[];
   /** The operator's namespace. Its objects never depend on the webhooks. */
   readonly namespace: string;
   /** The operator's service account, whose requests never depend on the webhooks. */
@@ -118,7 +123,7 @@ export const mutatingWebhookConfiguration = (options: WebhookManifestOptions): G
 function configuration(does: 'validate' | 'default', options: WebhookManifestOptions): GeneratedManifest | undefined {
   const hasFunction = ({ validate, defaults }: AdmissionDefinition<KubeObject>) =>
     (does === 'validate' ? validate : defaults) !== undefined;
-  const admissions = options.admissions.filter(({ definition }) => hasFunction(definition));
+  const admissions = (options.admissions ?? []).filter(({ definition }) => hasFunction(definition));
   if (admissions.length === 0) return undefined;
   return {
     apiVersion: admissionApi,
@@ -187,7 +192,7 @@ export interface NamedPolicyRule {
 
 /**
  * Returns the rules that the operator needs for its webhooks: `role` in its namespace, `clusterRole` for the
- * configurations. All of them name their objects.
+ * configurations and the CustomResourceDefinitions of `kinds`. All of them name their objects.
  */
 export function webhookPermissions(
   options: Omit<WebhookManifestOptions, 'podLabels' | 'namespace' | 'serviceAccount'>,
@@ -195,8 +200,9 @@ export function webhookPermissions(
   readonly role: readonly NamedPolicyRule[];
   readonly clusterRole: readonly NamedPolicyRule[];
 } {
-  const { admissions, isSecretProvided = false } = options;
+  const { admissions = [], kinds = [], isSecretProvided = false } = options;
   const read = ['get', 'list', 'watch'];
+  const converted = kinds.filter(needsConversion);
   const has = (does: 'validate' | 'defaults') => admissions.some(({ definition }) => definition[does] !== undefined);
   const resources = [
     ...(has('validate') ? ['validatingwebhookconfigurations'] : []),
@@ -211,19 +217,34 @@ export function webhookPermissions(
         verbs: isSecretProvided ? read : [...read, 'patch'],
       },
     ],
-    clusterRole: resources.map((resource) => ({
-      apiGroups: ['admissionregistration.k8s.io'],
-      resources: [resource],
-      resourceNames: [options.name],
-      verbs: [...read, 'patch'],
-    })),
+    clusterRole: [
+      ...resources.map((resource) => ({
+        apiGroups: ['admissionregistration.k8s.io'],
+        resources: [resource],
+        resourceNames: [options.name],
+        verbs: [...read, 'patch'],
+      })),
+      ...(converted.length === 0
+        ? []
+        : [
+            {
+              apiGroups: ['apiextensions.k8s.io'],
+              resources: ['customresourcedefinitions'],
+              resourceNames: converted.map(resourceName),
+              verbs: [...read, 'patch'],
+            },
+          ]),
+    ],
   };
 }
 
-/** Returns all manifests of the webhooks except RBAC; see {@link webhookPermissions}. */
+/**
+ * Returns all manifests of the webhooks except RBAC (see {@link webhookPermissions}) and CustomResourceDefinitions (see
+ * `customResourceDefinition`, whose `conversionService` is the Service of these manifests).
+ */
 export function webhookManifests(options: WebhookManifestOptions): readonly GeneratedManifest[] {
   const configurations = [mutatingWebhookConfiguration(options), validatingWebhookConfiguration(options)];
   const present = configurations.filter((each) => each !== undefined);
-  if (present.length === 0) return [];
+  if (present.length === 0 && !(options.kinds ?? []).some(needsConversion)) return [];
   return [...(options.isSecretProvided ? [] : [webhookSecret(options)]), webhookService(options), ...present];
 }

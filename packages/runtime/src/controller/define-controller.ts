@@ -1,4 +1,5 @@
 import type { Applier } from '../apply/applier.ts';
+import { CustomResourceDefinition } from '../built-in-kinds/built-in-kinds.ts';
 import type { Informer, InformerOptions } from '../cache/informer.ts';
 import type { Delta } from '../cache/store.ts';
 import type { Client } from '../client/client.ts';
@@ -335,7 +336,7 @@ function reasonsOf(
 }
 
 function rulesOf(
-  kind: Kind,
+  kind: CustomKind,
   definition: NamedKinds & { readonly permissions?: readonly PolicyRule[]; readonly finalizer?: object },
   owned: readonly Pick<Owned<never, never, KubeObject>, 'kind' | 'write' | 'deletes' | 'adopts'>[],
 ): readonly PolicyRule[] {
@@ -343,6 +344,10 @@ function rulesOf(
   return mergeRules([
     allow(['get', 'list', 'watch', ...(definition.finalizer === undefined ? [] : ['patch'])], kind),
     allow(['patch'], kind, 'status'),
+    // At the start, the stored versions are checked.
+    ...(kind.versions === undefined
+      ? []
+      : [{ ...allow(['get'], CustomResourceDefinition), resourceNames: [resourceName(kind)] }]),
     // An owner reference sets `blockOwnerDeletion`. The admission plugin OwnerReferencesPermissionEnforcement requires
     // this permission for that.
     ...(isOwner ? [allow(['update'], kind, 'finalizers')] : []),

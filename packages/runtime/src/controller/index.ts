@@ -20,6 +20,7 @@ export { type DesiredCondition, setCondition } from '../kind/condition.ts';
 export {
   type CustomObject,
   type KindDefinition,
+  type KindVersion,
   missingField,
   type PrinterColumn,
   type ScaleSubresource,

@@ -5,6 +5,8 @@ import type { Kind } from '../kind/kind.ts';
 export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
+  /** Absent: objects of any name. */
+  readonly resourceNames?: readonly string[];
   readonly verbs: readonly string[];
 }
 
@@ -22,17 +24,17 @@ export const allow = (verbs: readonly string[], { group, plural }: Kind, subreso
 export const leasePermissions: readonly PolicyRule[] = [allow(['get', 'list', 'watch', 'create', 'update'], Lease)];
 
 /**
- * Merges rules: returns one rule per resource, in the order in which the resources first appear, with the verbs of all
+ * Merges rules: returns one rule per resource and names of objects, in the order in which the resources first appear, with the verbs of all
  * its rules.
  */
 export function mergeRules(rules: Iterable<PolicyRule>): readonly PolicyRule[] {
   const verbs = new Map<string, { readonly rule: PolicyRule; readonly verbs: Set<string> }>();
-  for (const { apiGroups, resources, verbs: added } of rules) {
+  for (const { apiGroups, resources, resourceNames, verbs: added } of rules) {
     for (const group of apiGroups) {
       for (const resource of resources) {
-        const id = `${group}/${resource}`;
+        const id = `${group}/${resource} ${resourceNames?.join(',') ?? ''}`;
         const known = verbs.get(id) ?? {
-          rule: { apiGroups: [group], resources: [resource], verbs: [] },
+          rule: { apiGroups: [group], resources: [resource], ...(resourceNames && { resourceNames }), verbs: [] },
           verbs: new Set<string>(),
         };
         for (const verb of added) known.verbs.add(verb);

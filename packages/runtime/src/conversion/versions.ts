@@ -91,7 +91,8 @@ function requireEqualSchemas(stored: CustomKind, other: CustomKind): void {
 
 /** The schema of a version without what only people read. */
 function schemaOf(kind: CustomKind): JsonObject {
-  const schema = customResourceDefinition({ ...kind, versions: [] }).spec.versions[0]?.schema?.openAPIV3Schema;
+  const schema = customResourceDefinition(kind, { isStoredVersionOnly: true }).spec.versions[0]?.schema
+    ?.openAPIV3Schema;
   return JSON.parse(
     JSON.stringify(schema, (name, value) => (name === 'description' && isText(value) ? undefined : value)),
   );

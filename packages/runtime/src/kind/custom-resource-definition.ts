@@ -8,7 +8,7 @@ import { type Json, structuralSchema } from './structural-schema.ts';
 const toJson = (schema: object): Json => JSON.parse(JSON.stringify(schema)) as Json;
 
 /** The Service that leads to the conversion webhook of an operator. */
-export interface WebhookService {
+export interface ConversionService {
   readonly namespace: string;
   readonly name: string;
   /** Default 443. */
@@ -17,8 +17,13 @@ export interface WebhookService {
 
 /** Options of {@link customResourceDefinition}. */
 export interface CustomResourceDefinitionOptions {
-  /** Needed if a version of the kind has a conversion. */
-  readonly conversionService?: WebhookService;
+  /** Required if a version of the kind has a conversion. */
+  readonly conversionService?: ConversionService | undefined;
+  /**
+   * Leaves out the versions beside the stored one, and with them the webhook: for the API server of a test, which cannot
+   * call the operator. Default false.
+   */
+  readonly isStoredVersionOnly?: boolean;
 }
 
 /** The path of the conversion webhook. */
@@ -35,9 +40,10 @@ type Version = V1CustomResourceDefinition['spec']['versions'][number];
  */
 export function customResourceDefinition(
   kind: CustomKind,
-  { conversionService }: CustomResourceDefinitionOptions = {},
+  { conversionService, isStoredVersionOnly = false }: CustomResourceDefinitionOptions = {},
 ): Manifest<BuiltIn<V1CustomResourceDefinition>> & { readonly apiVersion: string; readonly kind: string } {
-  const { definition, versions = [] } = kind;
+  const { definition } = kind;
+  const versions = isStoredVersionOnly ? [] : (kind.versions ?? []);
   const hasConversion = versions.some(({ conversion }) => conversion !== undefined);
   if (hasConversion && conversionService === undefined)
     throw new TypeError(`${resourceName(kind)} has versions with a conversion: set conversionService`);

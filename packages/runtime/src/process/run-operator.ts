@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { ConnectionError } from '../client/connection.ts';
+import { createClient } from '../client/create-client.ts';
 import { podNamespace } from '../client/in-cluster.ts';
 import type { AddOptions, DefinedController } from '../controller/define-controller.ts';
 import { LeadershipLostError, ScopeTakenError } from '../leader-election/errors.ts';
@@ -13,6 +14,7 @@ import { Liveness, type LivenessOptions } from './liveness.ts';
 import type { OperatorService, RunningService } from './operator-service.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
 import { type ExplainOptions, startExplaining } from './start-explaining.ts';
+import { requireStoredVersions, StoredVersionError } from './stored-versions.ts';
 import { type TerminableProcess, terminationSignal } from './termination-signal.ts';
 
 /** The part of Node's `process` that {@link runOperator} uses. */
@@ -52,7 +54,8 @@ export interface RunOptions extends Omit<ConnectOptions, 'environment' | 'log' |
  * gracefully. It handles the signals of the process. On these failures it sets an exit code and writes one line to
  * stderr:
  *
- * - 2 if no API server is configured, or a port is in use;
+ * - 2 if no API server is configured, a port is in use, or the cluster may hold objects in a version that a kind with
+ *   versions lacks;
  * - 1 if it loses its Lease, or another operator works in its scope. The process then exits at once, even if reconciles
  *   still run.
  *
@@ -82,7 +85,8 @@ export async function runOperator(
       process.exit(1);
     });
   } catch (error) {
-    if (!(error instanceof ConnectionError || error instanceof PortInUseError)) throw error;
+    const isExpected = [ConnectionError, PortInUseError, StoredVersionError].some((type) => error instanceof type);
+    if (!(isExpected && error instanceof Error)) throw error;
     exitWith(2, error);
   }
 }
@@ -93,7 +97,7 @@ async function run(
   setUp: (operator: Operator) => void | Promise<void>,
   exit: (error: LeadershipLostError | ScopeTakenError) => void,
 ): Promise<void> {
-  const { controllers = [], explain, log } = options;
+  const { name, controllers = [], explain, log } = options;
   const leaderElection = await electionOf(options.leaderElection, process.env);
   const explaining = explain && (await startExplaining(explain, log));
   const closers: (() => unknown)[] = [() => explaining?.close()];
@@ -119,6 +123,8 @@ async function run(
     // The service stops beside the operator, because it serves until others know that this process stops. The Lease is
     // released meanwhile.
     signal.addEventListener('abort', () => void stopService().catch(() => {}));
+    // Every replica checks it before it is ready, so that a rollout does not replace the replicas of an earlier version.
+    await requireAllStoredVersions(operator, { name, controllers, log }, signal);
     await operator.run(signal);
     await stopService();
     log.info({}, 'operator has stopped');
@@ -136,6 +142,26 @@ async function electionOf(
 ): Promise<LeaderElectionOptions | undefined> {
   if (typeof option !== 'string') return option;
   return { lease: { namespace: (await podNamespace(environment)) ?? 'default', name: option } };
+}
+
+async function requireAllStoredVersions(
+  { connection }: Operator,
+  {
+    name,
+    controllers,
+    log,
+  }: { readonly controllers: readonly DefinedController[] } & Pick<ConnectOptions, 'name' | 'log'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const kinds = controllers.map(({ kind }) => kind).filter(({ versions = [] }) => versions.length > 0);
+  if (kinds.length === 0) return;
+  // A client of its own: a standby checks too.
+  const client = createClient(connection, { fieldManager: name });
+  try {
+    for (const kind of kinds) await requireStoredVersions(client, kind, log, signal);
+  } finally {
+    await client.close();
+  }
 }
 
 type Routes = Readonly<Record<string, Route>>;

@@ -1,5 +1,9 @@
-import { MutatingWebhookConfiguration, ValidatingWebhookConfiguration } from '../built-in-kinds/built-in-kinds.ts';
-import type { Kind } from '../kind/kind.ts';
+import {
+  CustomResourceDefinition,
+  MutatingWebhookConfiguration,
+  ValidatingWebhookConfiguration,
+} from '../built-in-kinds/built-in-kinds.ts';
+import { type Kind, resourceName } from '../kind/kind.ts';
 import type { KubeObject, Manifest } from '../kind/object.ts';
 
 /** A cluster-scoped object that tells the API server which authorities it may trust when it calls a webhook. */
@@ -33,3 +37,31 @@ export const validatingTarget = (name: string): CaBundleTarget =>
 
 /** Every webhook of a MutatingWebhookConfiguration. */
 export const mutatingTarget = (name: string): CaBundleTarget => configurationTarget(MutatingWebhookConfiguration, name);
+
+/** The part of a CustomResourceDefinition that matters here. */
+interface ConvertedDefinition extends KubeObject {
+  readonly spec: {
+    readonly conversion?: {
+      readonly strategy: string;
+      readonly webhook?: { readonly clientConfig?: { readonly caBundle?: string } };
+    };
+  };
+}
+
+/** The conversion webhook of a kind's CustomResourceDefinition; nothing while the definition has none. */
+export const conversionTarget = (kind: Kind): CaBundleTarget => {
+  const target: CaBundleTarget<ConvertedDefinition> = {
+    // The type of the definition's own kind has far more members.
+    kind: CustomResourceDefinition as unknown as Kind<ConvertedDefinition>,
+    name: resourceName(kind),
+    bundlesOf: ({ spec: { conversion } }) =>
+      conversion?.strategy === 'Webhook' ? [conversion.webhook?.clientConfig?.caBundle] : [],
+    manifest: (_, caBundle) =>
+      // An apply needs only the fields that it sets: `strategy` and the Service stay those of the chart.
+      ({
+        metadata: { name: resourceName(kind) },
+        spec: { conversion: { webhook: { clientConfig: { caBundle } } } },
+      }) as unknown as Manifest<ConvertedDefinition>,
+  };
+  return target;
+};

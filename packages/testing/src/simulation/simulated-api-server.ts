@@ -76,7 +76,9 @@ export class SimulatedApiServer {
   #created = 0;
 
   constructor({ kinds = [], refuse = () => undefined }: SimulatedApiServerOptions = {}) {
-    const custom = kinds.map((kind) => customStrategy(kind, customResourceDefinition(kind)));
+    const custom = kinds.map((kind) =>
+      customStrategy(kind, customResourceDefinition(kind, { isStoredVersionOnly: true })),
+    );
     this.#strategies = new Map(
       [...builtInStrategies, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]),
     );
