@@ -17,6 +17,8 @@ const shortTitles: Readonly<Record<string, string>> = {
   'charts/echoperator/README.md': "The chart's values",
   'packages/runtime/README.md': 'Package runtime',
   'packages/testing/README.md': 'Package testing',
+  'packages/cli/README.md': 'Package cli',
+  'packages/create-operator/README.md': 'Package create-operator',
   'docs/index.md': 'All pages and kinds',
 };
 
@@ -80,6 +82,15 @@ const configureMarkdown: MarkdownOptions['config'] = (md) => {
     const render = md.renderer.rules[rule];
     md.renderer.rules[rule] = (...args) => (render?.(...args) ?? '').replaceAll('{{', '&#123;&#123;');
   }
+  // Names in tables may break where their parts end.
+  const renderCode = md.renderer.rules.code_inline;
+  md.renderer.rules.code_inline = (...args) =>
+    (renderCode?.(...args) ?? '').replace(/(?<=>)[^<]+/g, (text) => text.replace(/[\w\])][_./,](?=\w)/g, '$&<wbr>'));
+  md.core.ruler.push('long-cells', ({ tokens }) => {
+    for (const [index, token] of tokens.entries()) {
+      if (token.type === 'td_open' && (tokens[index + 1]?.content.length ?? 0) > 60) token.attrJoin('class', 'long');
+    }
+  });
   const renderFence = md.renderer.rules.fence;
   md.renderer.rules.fence = (tokens, index, options, env, self) => {
     const token = tokens[index];
@@ -109,7 +120,7 @@ export default defineConfig({
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: headingAnchor },
-    languageAlias: { console: 'shellsession' },
+    languageAlias: { console: 'shellsession', gotemplate: 'yaml' },
     config: configureMarkdown,
   },
   themeConfig: {

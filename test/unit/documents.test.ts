@@ -17,7 +17,7 @@ const files = readdirSync(repository, { withFileTypes: true })
     );
   });
 const documents = files
-  .filter((path) => path.endsWith('.md'))
+  .filter((path) => path.endsWith('.md') && !/(?:^|\/)(?:node_modules|dist)\//.test(path))
   .map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
 
 const makefile = readFileSync(join(repository, 'Makefile'), 'utf8');

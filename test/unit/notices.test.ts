@@ -5,7 +5,7 @@ import { isReleased, noticePages, withNotice } from '../../tools/generate/genera
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
-const pages = globSync('**/*.md', { cwd: root, exclude: ['node_modules/**', 'dist/**', 'coverage/**'] });
+const pages = globSync('**/*.md', { cwd: root, exclude: ['**/node_modules/**', '**/dist/**', 'coverage/**'] });
 
 const generated = /<!-- The state of publication: [\s\S]*<!-- The end of the state of publication\. -->/;
 

@@ -17,6 +17,7 @@ type Job = {
   readonly needs?: string | readonly string[];
   readonly environment?: string;
   readonly permissions?: Permissions;
+  readonly concurrency?: unknown;
   readonly 'timeout-minutes'?: number;
   readonly strategy?: { readonly matrix: Readonly<Record<string, unknown>> };
   readonly steps?: readonly Step[];
@@ -109,7 +110,8 @@ describe('the workflows', () => {
   });
 
   test('replace nothing that is published, also if a job runs again', () => {
-    const runs = commands.map(({ run }) => run);
+    // The site replaces its own files, and the next test shows that it keeps the charts.
+    const runs = commands.filter(({ where }) => where !== 'site.yml: publish').map(({ run }) => run);
     expect(runs.filter((run) => /helm (push|repo)|docker push|skopeo copy|npm publish|git push/.test(run))).toEqual([]);
     for (const name of ['image', 'chart', 'npm'])
       expect(JSON.stringify(release[name]?.steps)).toContain(`node tools/release/publish-once.ts ${name} `);
@@ -158,6 +160,19 @@ describe('the workflows', () => {
     } finally {
       await rm(folder, { recursive: true });
     }
+  });
+
+  test('push to the branch of Pages one after the other, and cancel neither', () => {
+    const pushing = jobs.filter(({ job }) => /gh-pages|add-to-chart-repository/.test(JSON.stringify(job.steps)));
+    expect(pushing.map(({ where }) => where).sort()).toEqual(['release.yml: chart', 'site.yml: publish']);
+    const group = { group: 'gh-pages', 'cancel-in-progress': false };
+    expect(pushing.map(({ job }) => job.concurrency)).toEqual([group, group]);
+    // So each workflow has at most one job in the group, and GitHub cancels none that waits.
+    const ofWorkflows = workflows.filter(({ file }) => ['release.yml', 'site.yml'].includes(file));
+    expect(ofWorkflows.map(({ workflow }) => workflow.concurrency)).toEqual([
+      { group: 'release', 'cancel-in-progress': false },
+      { group: 'site', 'cancel-in-progress': false },
+    ]);
   });
 
   test('lint the workflows for each push', () => {
