@@ -22,8 +22,13 @@ export { done, type Result, requeueAfter, retry, TerminalError } from './control
 export * as predicates from './controller/standard-predicates.ts';
 export { owns, watches } from './controller/watch.ts';
 export { type Condition, findCondition } from './kind/condition.ts';
-export { customResourceDefinition, customResourceDefinitions } from './kind/custom-resource-definition.ts';
-export { type CustomKind, defineKind } from './kind/define-kind.ts';
+export {
+  type CustomResourceDefinitionOptions,
+  customResourceDefinition,
+  customResourceDefinitions,
+  type WebhookService,
+} from './kind/custom-resource-definition.ts';
+export { type CustomKind, defineKind, type KindVersion } from './kind/define-kind.ts';
 export {
   builtInKind,
   controllerOf,
