@@ -11,7 +11,7 @@ import { publint } from 'publint';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-import { entriesOf, manifestOf, publishedPackages } from '../../tools/release/npm-package.ts';
+import { entriesOf, manifestOf, type PublishedPackage, publishedPackages } from '../../tools/release/npm-package.ts';
 import { guideCommands, guideDockerfile, guideManifest, guideTsconfig, websiteFile } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
@@ -25,6 +25,13 @@ const maxKilobytes = { packed: 350, unpacked: 1250, installed: 100_000 } as cons
 const maxStartSeconds = 3;
 
 const kilobytes = (bytes: number): string => `${Math.round(bytes / 1000).toLocaleString('en')} kB`;
+
+/** Returns git's files in a file or folder of a package, relative to the package. */
+async function trackedFiles(name: PublishedPackage, path: string): Promise<readonly string[]> {
+  const cwd = join(import.meta.dirname, '../../packages', name);
+  const { stdout } = await execa('git', ['ls-files', path], { cwd });
+  return stdout.split('\n');
+}
 
 let controlPlane: ControlPlane;
 let project: EmptyProject;
@@ -44,12 +51,14 @@ afterAll(async () => {
 });
 
 describe.each(publishedPackages)('the package %s', (name) => {
-  test('holds compiled code with its types, and nothing of the operator or of the tests', async () => {
+  test('holds compiled code with its types and the files that its manifest names, and nothing of the operator or of the tests', async () => {
     const { stdout } = await execa('tar', ['--list', '--file', tarballs[name]]);
     const files = stdout.split('\n').map((path) => path.replace(/^package\//, ''));
     const others = files.filter((path) => !/^dist\/(?!.*\.test\.).+(?:\.js|\.d\.ts)$/.test(path));
-    expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
-    const modules = [...entriesOf(await manifestOf(name)).values()];
+    const manifest = await manifestOf(name);
+    const tracked = await Promise.all((manifest.files ?? []).map((path) => trackedFiles(name, path)));
+    expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json', ...tracked.flat()].sort());
+    const modules = [...entriesOf(manifest).values()];
     expect(files).toEqual(
       expect.arrayContaining(modules.flatMap((module) => [`dist/${module}.js`, `dist/${module}.d.ts`])),
     );
