@@ -1,34 +1,37 @@
 /**
- * Draws the terminals of the README from a run on a real API server:
+ * Draws the terminals of the README. The commands run in a terminal, on a real API server:
  *
  *     node test/terminal-pictures.ts
  *
- * `explain` shows an Echo whose Job a quota refuses. `perturb` finds a defect in a small controller, which is made on
- * purpose: it writes the status only in the reconcile that created the child.
+ * `explain` shows an Echo whose Job a quota refuses. `perturb` finds a defect in the controller of
+ * terminal-pictures/perturb.ts.
  */
 import { rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { controllerReference, done, owns } from '@echoperator/runtime';
-import { kubeconfigConnection } from '@echoperator/runtime/client';
-import { ConfigMap, ResourceQuota } from '@echoperator/runtime/kinds';
-import { formatExplanation } from '@echoperator/runtime/process';
-import { perturb, type Scenario } from '@echoperator/testing';
-import { pino } from 'pino';
+import { dirname, join } from 'node:path';
+import { ResourceQuota } from '@echoperator/runtime/kinds';
+import { execa } from 'execa';
 import { Echo } from '../src/kinds/echo/kind.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { echoManifest } from '../testkit/echos.ts';
 import { eventually } from '../testkit/eventually.ts';
-import { OperatorProcess, operatorCommand } from '../testkit/operator-process.ts';
+import { OperatorProcess } from '../testkit/operator-process.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { bundlePrograms, publishShippedPrograms } from '../testkit/shipped-program.ts';
 import { terminalPicture } from '../testkit/terminal-picture.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { customManifest } from '../testkit/with-reason.ts';
 
 const images = join(import.meta.dirname, '../docs/images');
 
-/** What `explain` prints on a terminal about an Echo that a quota refuses. */
-async function explain(cluster: TestCluster, folder: string): Promise<string> {
+/** Runs a command in a terminal, by `script` of util-linux. @returns what the terminal shows: also the command */
+async function typed(command: string, cwd: string, env: Readonly<Record<string, string>>): Promise<string> {
+  const script = ['--quiet', '--return', '--command', command, '/dev/null'];
+  // The shell of `script` finds the Node that runs this program.
+  const { stdout } = await execa('script', script, { cwd, env, node: false, stdin: 'ignore', preferLocal: true });
+  return `$ ${command}\n${stdout.replaceAll('\r\n', '\n')}`;
+}
+
+/** What `explain` shows about an Echo whose Job a quota refuses. @param program the folder of the operator's bundle */
+async function explain(cluster: TestCluster, folder: string, program: string): Promise<string> {
   const namespace = 'default';
   const settings = {
     EXPLAIN_DIR: folder,
@@ -52,77 +55,36 @@ async function explain(cluster: TestCluster, folder: string): Promise<string> {
       const { status } = await cluster.client.get(Echo, { namespace, name });
       return JSON.stringify(status ?? {}).includes('few-jobs');
     });
-    const { stdout } = await operatorCommand(['explain', `echo/${name}`, '-n', namespace, '--json'], settings);
-    return formatExplanation(JSON.parse(String(stdout)), { color: true });
+    return await eventually('the Echo waits for a retry', async () => {
+      const shown = await typed(`node main.js explain echo/${name} --namespace ${namespace}`, program, settings);
+      return shown.includes('waits for retry') ? shown : undefined;
+    });
   } finally {
     await operator.stop();
   }
 }
 
-const forgetful: Scenario = {
-  name: 'forgetful',
-  kinds: [Echo, ConfigMap],
-  addControllers: ({ manager }, namespace) => {
-    const scope = { namespaces: [namespace] };
-    const echos = manager.informer(Echo, scope).store;
-    const children = manager.informer(ConfigMap, scope).store;
-    manager.controller(Echo, {
-      watches: [owns(Echo, ConfigMap)],
-      reconcile: async (key, { client }) => {
-        const echo = echos.get(key);
-        if (echo === undefined || [...children.byOwner(echo.metadata.uid)].length > 0) return done;
-        const metadata = { namespace, name: key.name, ownerReferences: [controllerReference(Echo, echo)] };
-        await client.create(ConfigMap, { metadata });
-        await client.mergeStatus(Echo, echo.metadata, { observedGeneration: echo.metadata.generation });
-        return done;
-      },
-    });
-  },
-  steps: {
-    create: ({ client, namespace }) =>
-      client.create(Echo, customManifest({ name: 'hello', namespace }, { message: 'Hola' })),
-    delete: ({ client, namespace }) => client.delete(Echo, { name: 'hello', namespace }),
-  },
-};
-
-/** The error of the plan that finds the defect. */
-async function findDefect(cluster: TestCluster): Promise<string> {
-  const connection = await kubeconfigConnection(cluster.kubeconfig);
-  const log = pino({ level: 'silent' });
-  const { failures } = await perturb({
-    connection,
-    log,
-    scenarios: [forgetful],
-    only: ['forgetful/create write 2 unsent'],
-    timeoutMs: 5000,
-  });
-  const [failure] = failures;
-  if (failure === undefined) throw new Error('perturb did not find the defect');
-  return failure.message;
-}
+const draw = (name: string, title: string, text: string) =>
+  writeFile(join(images, `${name}.svg`), terminalPicture(title, text));
 
 const folder = await makeRunFolder('pictures');
 await using resources = new AsyncDisposableStack();
 resources.defer(() => rm(folder, { recursive: true, force: true }));
-publishShippedPrograms(await bundlePrograms(join(folder, 'programs')));
+const programs = await bundlePrograms(join(folder, 'programs'));
+publishShippedPrograms(programs);
 const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../crds')]);
 resources.defer(() => controlPlane.stop());
-const cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
+const { kubeconfigPath } = controlPlane.config;
+const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
 resources.defer(() => cluster.disconnect());
-const explained = await explain(cluster, folder);
-const found = await findDefect(cluster);
-console.log(`${explained}\n\n${found}`);
-await writeFile(
-  join(images, 'explain.svg'),
-  terminalPicture(
-    'explain says why an Echo has no Job: a quota',
-    `$ node main.js explain echo/hello --namespace default\n${explained}`,
-  ),
-);
-await writeFile(
-  join(images, 'perturb.svg'),
-  terminalPicture(
-    'perturb crashes a controller before its second write, and finds that the status is never written',
-    `$ node perturb.ts\n${found}`,
-  ),
+const explained = await explain(cluster, folder, dirname(programs.operator.main));
+const found = await typed('node perturb.ts', join(import.meta.dirname, 'terminal-pictures'), {
+  KUBECONFIG: kubeconfigPath,
+});
+console.log(`${explained}\n${found}`);
+await draw('explain', 'explain says why an Echo has no Job: a quota', explained);
+await draw(
+  'perturb',
+  'perturb crashes a controller before its second write, and finds that the status is never written',
+  found,
 );

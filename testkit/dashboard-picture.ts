@@ -80,8 +80,8 @@ function panelElements(results: readonly Result[], size: Size, id: string): stri
 }
 
 function inTwo(title: string): readonly string[] {
-  if (title.length <= 28) return [title];
-  const at = title.lastIndexOf(' ', 28);
+  if (title.length <= 24) return [title];
+  const at = title.lastIndexOf(' ', 24);
   return [title.slice(0, at), title.slice(at + 1)];
 }
 
@@ -96,7 +96,12 @@ function statElements(lines: readonly Line[], showsName: boolean, size: Size): s
     });
   const [single] = values;
   if (single !== undefined && values.length === 1)
-    return text(size.width / 2, 68, single.shown, { size: 24, weight: 600, anchor: 'middle', color: single.color });
+    return text(size.width / 2, 68, single.shown, {
+      size: single.shown.length > 10 ? 20 : 24,
+      weight: 600,
+      anchor: 'middle',
+      color: single.color,
+    });
   return values
     .slice(0, 3)
     .flatMap(({ name, shown, color }, index) => [
@@ -129,7 +134,7 @@ const timeAxis = {
 
 function graphOption(lines: readonly Line[]): EChartsOption {
   const [{ field } = { field: {} as PanelQuery['field'] }] = lines;
-  const most = Math.max(...lines.flatMap(({ points }) => points.map(([, value]) => value)), 0) || 1;
+  const most = roundedUp(Math.max(...lines.flatMap(({ points }) => points.map(([, value]) => value)), 0) || 1);
   const highest = ({ points }: Line): number => Math.max(...points.map(([, value]) => value));
   const shown = [...lines].sort((one, other) => highest(other) - highest(one));
   const named = shown.slice(0, mostNames).map(({ name }) => name);
@@ -161,7 +166,7 @@ function graphOption(lines: readonly Line[]): EChartsOption {
         ...font,
         fontSize: 12,
         color: shades.quiet.light,
-        formatter: (value: number) => valueText(value, field.unit),
+        formatter: (value: number) => (value === 0 ? '0' : valueText(value, field.unit)),
       },
     },
     series: shown.map(({ name, points }, index) => ({
@@ -173,6 +178,12 @@ function graphOption(lines: readonly Line[]): EChartsOption {
       data: points.map(([time, value]) => [time * 1000, value]),
     })),
   };
+}
+
+/** The least of 1, 2, 3, 4, 5, 6, 8 and 10 times a power of ten that is not less: its half is a short number too. */
+function roundedUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * ([1, 2, 3, 4, 5, 6, 8].find((factor) => factor * power >= value) ?? 10);
 }
 
 function timelineOption(lines: readonly Line[]): EChartsOption {

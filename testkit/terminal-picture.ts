@@ -50,21 +50,29 @@ export function terminalPicture(title: string, text: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
 const sequence = /\u001b\[([\d;]*)m/;
 
-/** The same line, or several that are not wider than the picture. Later ones are indented. */
+/** The same line, or several that are not wider than the picture. Later ones are indented, and keep the colour. */
 function wrapped(line: string): readonly string[] {
   const plain = stripVTControlCharacters(line);
   if (plain.length <= columns) return [line];
-  const indent = `${/^ */.exec(plain)?.[0] ?? ''}    `;
+  const indent = ' '.repeat(indentOf(plain));
   const lines: string[] = [];
   let current = '';
+  let style = '';
   for (const word of line.split(/(?<=\S)(?= )/)) {
     const longer = current + word;
     if (current !== '' && stripVTControlCharacters(longer).length > columns) {
       lines.push(current);
-      current = indent + word.trimStart();
+      current = indent + style + word.trimStart();
     } else current = longer;
+    style = word.match(new RegExp(sequence, 'g'))?.at(-1) ?? style;
   }
   return [...lines, current];
+}
+
+/** Where the other lines of a long line begin: below the text after the time, or else a bit to the right. */
+function indentOf(plain: string): number {
+  const time = /^[\d:.]+( s)? {2,}/.exec(plain)?.[0];
+  return (time ?? /^ */.exec(plain)?.[0] ?? '').length + (time === undefined ? 4 : 2);
 }
 
 function spansOf(line: string): readonly Span[] {

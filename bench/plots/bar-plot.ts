@@ -14,6 +14,8 @@ const grid = { left: 178, right: 76, top: 44, bottom: 8, outerBoundsMode: 'none'
 /** Horizontal bars from zero, each with its value and a whisker for its interval. @param digits of the values */
 export function barPlot(title: string, bars: readonly Bar[], digits: number): string {
   const height = grid.top + bars.length * rowHeight + grid.bottom;
+  // The page's tables round with `toFixed`.
+  const fixed = new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const whisker: CustomSeriesRenderItem = (_, api) => {
     const [row, low, high] = [0, 1, 2].map((dimension) => Number(api.value(dimension)));
     const [from = 0, y = 0] = api.coord([low, row]);
@@ -21,7 +23,7 @@ export function barPlot(title: string, bars: readonly Bar[], digits: number): st
     const style = { stroke: shades.text.light, lineWidth: 1.5 };
     const line = (x1: number, y1: number, x2: number, y2: number) =>
       ({ type: 'line', shape: { x1, y1, x2, y2 }, style }) as const;
-    const text = (bars[row ?? 0]?.estimate.median ?? 0).toFixed(digits);
+    const text = fixed.format(Number((bars[row ?? 0]?.estimate.median ?? 0).toFixed(digits)));
     return {
       type: 'group',
       children: [

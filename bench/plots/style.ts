@@ -42,7 +42,7 @@ export function lineLayout(names: readonly string[]) {
   const legendHeight = Math.ceil(names.length / inRow) * legendRow;
   return {
     height: 340 + legendHeight,
-    grid: { left: 54, right: 28, top: 52, bottom: legendHeight + 66, outerBoundsMode: 'none' },
+    grid: { left: 62, right: 36, top: 52, bottom: legendHeight + 66, outerBoundsMode: 'none' },
     // Every name has the same width, so that the names are columns and never overlap.
     legend: {
       left: 14,
