@@ -29,7 +29,7 @@ export const sections: readonly Section[] = [
     name: 'Runtime',
     start: 'runtime.md',
     tutorials: ['docs/writing-an-operator.md'],
-    howTo: ['docs/testing.md', 'docs/recipes.md', 'docs/from-controller-runtime.md'],
+    howTo: ['docs/testing.md', 'docs/recipes.md', 'docs/from-controller-runtime.md', 'docs/from-client-node.md'],
     reference: ['docs/lower-layer.md', 'packages/runtime/README.md', 'packages/testing/README.md'],
     explanation: ['docs/architecture.md'],
   },
