@@ -35,7 +35,10 @@ export const sections: readonly Section[] = [
       'docs/generate.md',
       'docs/other-kinds.md',
       'docs/plan.md',
+      'docs/recipes.md',
       'docs/recipes-opentelemetry.md',
+      'docs/from-client-node.md',
+      'docs/from-controller-runtime.md',
       'docs/versions.md',
     ],
     reference: [
