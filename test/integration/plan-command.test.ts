@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { expectNothingPlanned, expectPlannedVersions, planProgram } from './environment/planned-objects.ts';
+import { expectNothingPlanned, planProgram } from './environment/planned-objects.ts';
 
 let cluster: TestCluster;
 
@@ -35,7 +35,3 @@ test('the same version plans no write, and other settings plan their changes', a
   const wrong = await planProgram(cluster, namespace, ['--fail-on', 'deletes']);
   expect([wrong.exitCode, wrong.stderr]).toEqual([2, expect.stringContaining('--fail-on: got deletes')]);
 }, 300_000);
-
-test('a version of the operator does exactly what its plan says', async () => {
-  await expectPlannedVersions(['ScheduledEcho: the CronJob is renamed']);
-}, 180_000);
