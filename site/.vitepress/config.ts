@@ -85,7 +85,9 @@ const configureMarkdown: MarkdownOptions['config'] = (md) => {
   // Names in tables may break where their parts end.
   const renderCode = md.renderer.rules.code_inline;
   md.renderer.rules.code_inline = (...args) =>
-    (renderCode?.(...args) ?? '').replace(/(?<=>)[^<]+/g, (text) => text.replace(/[\w\])][_./,](?=\w)/g, '$&<wbr>'));
+    (renderCode?.(...args) ?? '').replace(/(?<=>)[^<]+/g, (text) =>
+      text.replace(/(?<=[\w\])};])[_./,:](?=[\w&[])/g, '$&<wbr>'),
+    );
   md.core.ruler.push('long-cells', ({ tokens }) => {
     for (const [index, token] of tokens.entries()) {
       if (token.type === 'td_open' && (tokens[index + 1]?.content.length ?? 0) > 60) token.attrJoin('class', 'long');
