@@ -38,7 +38,8 @@ test('the operator of the page runs a Deployment, and reports its replicas', asy
     await simulation.settle();
     const ready = { type: 'Ready', message: '0 of 2 available', reason: 'Starting' };
     expect(simulation.objects(Guestbook)[0]?.status).toMatchObject({ available: 0, conditions: [ready] });
-    await client.mergeStatus(Deployment, key, { replicas: 2, availableReplicas: 2, readyReplicas: 2 });
+    const { metadata } = await client.get(Deployment, key);
+    await client.mergeStatus(Deployment, metadata, { replicas: 2, availableReplicas: 2, readyReplicas: 2 });
     await simulation.settle();
     const running = { type: 'Ready', status: 'True', reason: 'Running' };
     expect(simulation.objects(Guestbook)[0]?.status).toMatchObject({ available: 2, conditions: [running] });
