@@ -78,6 +78,8 @@ const kindDeclarations = ['Echo', 'Greeting', 'Shop', 'Widget'].map(
 const declarations = [
   'type Widget = CustomObject<object, object>;',
   ...kindDeclarations,
+  'declare const GreetingV1: CustomKind<CustomObject<{ who: string }, object>>;',
+  'declare const GreetingV1alpha1: CustomKind<CustomObject<{ name: string }, object>>;',
   'declare const deploymentOf: (shop: Widget) => Manifest<Deployment>;',
   "declare const reasons: Reasons<'Deployed' | 'DeploymentRefused' | 'NameTaken'>;",
   ...Object.entries(context).map(([name, type]) => `declare const ${name}: ${type};`),

@@ -127,12 +127,12 @@ test('the source has a constant and a type for each kind, by group', () => {
   expect(source).toContain(`
 // v1
 
-export const Pod = /* @__PURE__ */ builtInKind<clientNode.V1Pod>({"group":"","version":"v1","kind":"Pod","plural":"pods"});
+export const Pod: Kind<BuiltIn<clientNode.V1Pod>> = /* @__PURE__ */ builtInKind({"group":"","version":"v1","kind":"Pod","plural":"pods"});
 export type Pod = ObjectOf<typeof Pod>;
 
 // storage.k8s.io/v1
 
-export const CSINode = /* @__PURE__ */ builtInKind<clientNode.V1CSINode>({"group":"storage.k8s.io","version":"v1","kind":"CSINode","plural":"csinodes","scope":"Cluster"});
+export const CSINode: Kind<BuiltIn<clientNode.V1CSINode>> = /* @__PURE__ */ builtInKind({"group":"storage.k8s.io","version":"v1","kind":"CSINode","plural":"csinodes","scope":"Cluster"});
 export type CSINode = ObjectOf<typeof CSINode>;
 `);
 });
