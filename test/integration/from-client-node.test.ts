@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type CustomKind, customResourceDefinition } from '@echoperator/runtime';
 import { createClient } from '@echoperator/runtime/client';
@@ -10,6 +10,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { pino } from 'pino';
 import { apiServerPrograms } from '../../testkit/api-server-programs.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { makePageFolder } from '../../testkit/page-folder.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 const codeOf = async (page: string) =>
@@ -38,8 +39,7 @@ interface Guide {
 }
 
 test('a deletion under a cut watch is lost by the operator on client-node, and not by the one on the runtime', async () => {
-  // Inside the repository, so that the imports are found.
-  const folder = await mkdtemp(join(import.meta.dirname, '.from-client-node-'));
+  const folder = await makePageFolder();
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => rm(folder, { recursive: true, force: true }));
   const [before = '', after = ''] = await codeOf('from-client-node.md');

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CustomKind } from '@echoperator/runtime';
 import type { CustomObject, DefinedController } from '@echoperator/runtime/controller';
@@ -6,6 +6,7 @@ import { Deployment } from '@echoperator/runtime/kinds';
 import { simulate } from '@echoperator/testing/simulation';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { makePageFolder } from '../../testkit/page-folder.ts';
 import { typeErrors } from './environment/type-check.ts';
 
 interface Page {
@@ -19,8 +20,7 @@ let code: string;
 beforeAll(async () => {
   const page = await readFile(join(import.meta.dirname, '../../docs/from-controller-runtime.md'), 'utf8');
   code = codeBlocks(page).find(({ language }) => language === 'ts')?.text ?? '';
-  // Inside the repository, so that the imports are found.
-  folder = await mkdtemp(join(import.meta.dirname, '.from-controller-runtime-'));
+  folder = await makePageFolder();
   await writeFile(join(folder, 'guestbook.ts'), code);
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));

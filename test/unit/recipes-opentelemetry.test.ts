@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { done } from '@echoperator/runtime';
 import type { OperatorObserver } from '@echoperator/runtime/process';
@@ -8,6 +8,7 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '
 import { combineObservers } from '../../packages/runtime/src/observer/combine-observers.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { makePageFolder } from '../../testkit/page-folder.ts';
 import { stored, Widget, widgetsPath } from '../../testkit/widgets.ts';
 import { guideFiles } from '../package/environment/guide.ts';
 import { Managed } from './environment/managed.ts';
@@ -23,8 +24,7 @@ let managed: Managed | undefined;
 
 beforeAll(async () => {
   blocks = codeBlocks(await readFile(page, 'utf8')).flatMap(({ language, text }) => (language === 'ts' ? [text] : []));
-  // Inside the repository, so that the imports are found.
-  folder = await mkdtemp(join(import.meta.dirname, '.recipe-'));
+  folder = await makePageFolder();
   const file = join(folder, 'tracing.ts');
   await writeFile(file, blocks[0] ?? '');
   ({ tracingObserver } = await import(file));

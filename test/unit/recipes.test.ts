@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type CustomKind, findCondition, type Operator } from '@echoperator/runtime';
 import type { CustomObject, DefinedController } from '@echoperator/runtime/controller';
@@ -6,6 +6,7 @@ import { ConfigMap, Secret } from '@echoperator/runtime/kinds';
 import { type Simulation, simulate } from '@echoperator/testing/simulation';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { makePageFolder } from '../../testkit/page-folder.ts';
 import { typeErrors } from './environment/type-check.ts';
 
 /** The kind of the page. */
@@ -29,8 +30,7 @@ beforeAll(async () => {
     ['site.ts', codeOf(introduction)],
     ...sections.map((section) => [fileOf(section.split('\n')[0] ?? ''), codeOf(section)] as const),
   ]);
-  // Inside the repository, so that the imports are found.
-  folder = await mkdtemp(join(import.meta.dirname, '.recipes-'));
+  folder = await makePageFolder();
   for (const [name, code] of Object.entries(files)) await writeFile(join(folder, name), code);
   ({ Site } = await import(join(folder, 'site.ts')));
 });
