@@ -114,10 +114,13 @@ export class ChangeLog {
     return undone;
   }
 
-  /** Gives the changes after the first `length` ones other revisions, of which `revision` is the last. */
+  /**
+   * Gives the changes after the first `length` ones other revisions, of which `revision` is the last. Keeps them if
+   * `revision` is that of an earlier change: revisions only grow.
+   */
   renumber(length: number, revision: number): void {
     const changes = this.rewind(length);
-    this.#revision = revision - changes.length;
+    this.#revision = Math.max(this.#revision, revision - changes.length);
     for (const [resource, { object, by, type }] of changes) this.#append(resource, object, by, type === 'DELETED');
   }
 
