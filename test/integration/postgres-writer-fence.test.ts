@@ -27,7 +27,7 @@ test('a statement whose fence closes before it gets a connection is not sent', a
       signal: new AbortController().signal,
       pass: () => {
         connectionsAtCheck.push(proxy.connections);
-        throw new GateClosedError('another leads');
+        if (proxy.connections > 0) throw new GateClosedError('another leads');
       },
     },
   });
@@ -37,7 +37,7 @@ test('a statement whose fence closes before it gets a connection is not sent', a
   });
   try {
     await expect(database.query({ text: 'SELECT', values: [] })).rejects.toThrow('another leads');
-    expect(connectionsAtCheck).toEqual([1]);
+    expect(connectionsAtCheck).toEqual([0, 1]);
     expect(sent).toContain('writer');
     expect(sent).not.toContain('SELECT');
   } finally {
