@@ -138,11 +138,20 @@ function versionOf(kind: CustomKind, apiVersion: string | undefined): string {
 /** Converts from or to the stored version. */
 function step(kind: CustomKind, object: KubeObject, from: string, to: string): KubeObject {
   const { [to]: returning = [], [from]: _, ...others } = lostFieldsOf(object);
-  const content = contentOf(object);
-  const converted = withLostFields(contentOf(converterOf(kind, from, to)(object)), returning);
-  const target = withContent(object, kind, to, converted);
-  const lost = lostFields(contentOf(converterOf(kind, to, from)(target)), content);
-  return withAnnotation(target, lost.length === 0 ? others : { ...others, [from]: lost });
+  const converted = contentOf(converterOf(kind, from, to)(object));
+  const withContent = (content: JsonObject): KubeObject => {
+    const target = withVersionOf(object, kind, to, content);
+    const lost = lostFields(contentOf(converterOf(kind, to, from)(target)), contentOf(object));
+    return withAnnotation(target, lost.length === 0 ? others : { ...others, [from]: lost });
+  };
+  if (returning.length === 0) return withContent(converted);
+  try {
+    return withContent(contentOf(withLostFields(converted, returning)));
+  } catch (error) {
+    // Anybody may have written the annotation. A list of all objects must not fail for one of them.
+    if (!(error instanceof ConversionError)) throw error;
+    return withContent(converted);
+  }
 }
 
 /** Returns the function that converts from or to the stored version. */
@@ -168,7 +177,7 @@ function contentOf(object: object): JsonObject {
   return content;
 }
 
-const withContent = (object: KubeObject, kind: CustomKind, version: string, content: JsonObject): KubeObject => ({
+const withVersionOf = (object: KubeObject, kind: CustomKind, version: string, content: JsonObject): KubeObject => ({
   apiVersion: apiVersionOf({ ...kind, version }),
   ...(object.kind !== undefined && { kind: object.kind }),
   metadata: object.metadata,

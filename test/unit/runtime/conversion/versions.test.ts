@@ -161,6 +161,20 @@ describe('a conversion', () => {
     expect((specOf(v1) as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
+  test.each([
+    [{ path: ['metadata'], is: { name: 'other' } }],
+    [{ path: ['apiVersion'], is: 'example.com/v9' }],
+    [{ path: ['kind'], is: 'Other' }],
+    [{ path: ['spec'], was: { who: 'a', replicas: 1 }, is: null }],
+    [{ path: ['spec', 'friends'], is: 5 }],
+  ])('a forged field neither fails the conversion nor changes what the object is: %j', (lost) => {
+    const object = stored({ who: 'a', replicas: 1 });
+    const annotations = { [lostFieldsAnnotation]: JSON.stringify({ v1: [lost] }) };
+    const forged = { ...to('v1alpha1', object), metadata: { ...metadata, annotations } };
+    const { spec: _, ...identity } = object;
+    expect(to('v1', forged)).toMatchObject(identity);
+  });
+
   test('names the object whose function throws, and an unknown version', () => {
     expect(() => to('v1', { ...full, apiVersion: 'example.com/v1alpha1', spec: null })).toThrow(
       /greetings.example.com default\/world cannot be converted from v1alpha1 to v1: TypeError/,
