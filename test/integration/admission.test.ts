@@ -1,19 +1,12 @@
-import {
-  customResourceDefinition,
-  defineKind,
-  type Kind,
-  type KubeObject,
-  type Manifest,
-  type Operator,
-} from '@echoperator/runtime';
+import { customResourceDefinition, defineKind, type Kind, type KubeObject, type Manifest } from '@echoperator/runtime';
 import {
   defineAdmission,
   validatingAdmissionPolicies,
   type WebhookManifestOptions,
+  type WebhooksOptions,
   webhookManifests,
-  webhooks,
 } from '@echoperator/runtime/admission';
-import { ApiError, isInvalid, isNotFound, kubeconfigConnection } from '@echoperator/runtime/client';
+import { ApiError, isInvalid, isNotFound } from '@echoperator/runtime/client';
 import {
   CustomResourceDefinition,
   MutatingWebhookConfiguration,
@@ -22,13 +15,12 @@ import {
   ValidatingAdmissionPolicyBinding,
   ValidatingWebhookConfiguration,
 } from '@echoperator/runtime/kinds';
-import { connectOperator, type RunningService } from '@echoperator/runtime/process';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import * as Type from 'typebox';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
-import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { type RunningWebhooks, runWebhooks } from './environment/running-webhooks.ts';
 
 const Card = defineKind({
   group: 'admission.test',
@@ -114,44 +106,15 @@ async function install(): Promise<void> {
   }
 }
 
-interface Running {
-  readonly operator: Operator;
-  readonly service: RunningService;
-  readonly log: RecordingLog;
-  readonly stop: () => Promise<void>;
-}
-
-async function run(
-  certificates: Parameters<typeof webhooks>[0]['certificates'] = { propagationMs: 1 },
-): Promise<Running> {
-  const log = new RecordingLog();
-  const connection = await kubeconfigConnection(cluster.kubeconfig);
-  const operator = await connectOperator({ name: 'card-operator', log, connection });
-  const service = await webhooks({
-    ...settings,
-    namespace,
-    host: '127.0.0.1',
-    additionalNames: ['127.0.0.1'],
-    stopDelayMs: 0,
-    certificates,
-  }).start(operator, { log, environment: {} });
-  const stopping = new AbortController();
-  const running = operator.run(stopping.signal);
-  let stopped: Promise<void> | undefined;
-  const stop = () => {
-    stopping.abort();
-    stopped ??= Promise.all([running, service.stop()]).then(() => {});
-    return stopped;
-  };
-  cleanUp.push(stop);
-  await eventually('the webhooks are ready', async () => service.waitingFor() === undefined);
+async function run(certificates: WebhooksOptions['certificates'] = { propagationMs: 1 }): Promise<RunningWebhooks> {
+  const running = await runWebhooks(cluster, { ...settings, namespace, certificates }, cleanUp);
   // API servers use their caches of the configurations.
   await eventually('the API server uses the webhooks', () =>
     cluster.client
       .create(Card, { metadata: { name: 'probe', namespace }, spec: { text: 'bad' } }, { dryRun: true })
       .then(() => false, isInvalid),
   );
-  return { operator, service, log, stop };
+  return running;
 }
 
 const card = (name: string, text: string, size?: number) => ({

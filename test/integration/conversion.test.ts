@@ -1,15 +1,14 @@
-import { customResourceDefinition, defineKind, type Kind, type Operator, withVersion } from '@echoperator/runtime';
-import { webhookPermissions, webhooks } from '@echoperator/runtime/admission';
-import { type ApiError, isInvalid, kubeconfigConnection } from '@echoperator/runtime/client';
+import { customResourceDefinition, defineKind, type Kind, withVersion } from '@echoperator/runtime';
+import { webhookPermissions } from '@echoperator/runtime/admission';
+import { type ApiError, isInvalid } from '@echoperator/runtime/client';
 import { CustomResourceDefinition, Secret } from '@echoperator/runtime/kinds';
-import { connectOperator, type RunningService } from '@echoperator/runtime/process';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import * as Type from 'typebox';
 import { lostFieldsAnnotation } from '../../packages/runtime/src/conversion/versions.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
-import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { type RunningWebhooks, runWebhooks } from './environment/running-webhooks.ts';
 
 const names = { group: 'conversion.test', kind: 'Letter', plural: 'letters', description: 'A letter.' };
 
@@ -63,17 +62,9 @@ function definition() {
   return { ...manifest, spec: { ...manifest.spec, conversion } };
 }
 
-interface Running {
-  readonly operator: Operator;
-  readonly service: RunningService;
-  readonly log: RecordingLog;
-  readonly stop: () => Promise<void>;
-}
-
-async function run(): Promise<Running> {
+async function run(): Promise<RunningWebhooks> {
   const { client } = cluster;
   namespace = await cluster.namespace();
-  const log = new RecordingLog();
   await client.apply(CustomResourceDefinition, definition() as never, { fieldManager: 'chart' });
   cleanUp.push(async () => {
     // Without a webhook, the objects of the other versions could not be deleted.
@@ -83,28 +74,9 @@ async function run(): Promise<Running> {
     );
   });
   await client.create(Secret, { metadata: { name: 'letter-operator-webhook-certificates', namespace } });
-  const connection = await kubeconfigConnection(cluster.kubeconfig);
-  const operator = await connectOperator({ name: 'letter-operator', log, connection });
-  const service = await webhooks({
-    name: 'letter-operator',
-    kinds: [Letter],
-    namespace,
-    port,
-    host: '127.0.0.1',
-    additionalNames: ['127.0.0.1'],
-    stopDelayMs: 0,
-    certificates: { propagationMs: 1000 },
-  }).start(operator, { log, environment: {} });
-  const stopping = new AbortController();
-  const running = operator.run(stopping.signal);
-  let stopped: Promise<void> | undefined;
-  const stop = () => {
-    stopping.abort();
-    stopped ??= Promise.all([running, service.stop()]).then(() => {});
-    return stopped;
-  };
-  cleanUp.push(stop);
-  await eventually('the webhook is ready', async () => service.waitingFor() === undefined);
+  const certificates = { propagationMs: 1000 };
+  const options = { name: 'letter-operator', kinds: [Letter], namespace, port, certificates };
+  const running = await runWebhooks(cluster, options, cleanUp);
   const probe = { metadata: { name: 'probe', namespace }, spec: { name: 'probe' } };
   await eventually('the API server converts', () =>
     client.create(Alpha, probe, { dryRun: true }).then(
@@ -112,7 +84,7 @@ async function run(): Promise<Running> {
       () => false,
     ),
   );
-  return { operator, service, log, stop };
+  return running;
 }
 
 const managersOf = (object: object, path: 'f:metadata' | 'f:spec'): Readonly<Record<string, unknown>> => {
