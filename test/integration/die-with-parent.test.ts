@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
 import { execa } from 'execa';
@@ -7,20 +6,9 @@ import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { inTime } from '../../testkit/in-time.ts';
 import { testOnLinux } from '../../testkit/on-linux.ts';
+import { commandOf, descendants } from '../../testkit/process-tree.ts';
 
 const script = join(import.meta.dirname, 'environment/started-programs.ts');
-
-/**
- * The processes that a process has started, and theirs. PostgreSQL's workers come and go: one that has ended has none.
- */
-async function descendants(pid: number): Promise<readonly number[]> {
-  const listed = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  const children = listed.split(' ').filter(Boolean).map(Number);
-  return [...children, ...(await Promise.all(children.map(descendants))).flat()];
-}
-
-const commandOf = async (pid: number): Promise<string> =>
-  (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
 
 testOnLinux('programs that a test starts end when its process is killed with SIGKILL', async () => {
   const [file, args] = dieWithParent(process.execPath, [script]);
