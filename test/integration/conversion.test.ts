@@ -17,7 +17,7 @@ const V1 = defineKind({
   ...names,
   version: 'v1',
   spec: Type.Object({ who: Type.String(), tone: Type.Optional(Type.String()) }),
-  status: Type.Object({ sent: Type.Boolean() }),
+  status: Type.Object({ sent: Type.Boolean(), by: Type.String() }),
 });
 const Alpha = defineKind({
   ...names,
@@ -29,7 +29,10 @@ const Letter = withVersion(V1, Alpha, {
   deprecated: 'use conversion.test/v1',
   conversion: {
     toStored: ({ spec: { name }, status }) => ({ spec: { who: name }, ...(status && { status }) }),
-    fromStored: ({ spec: { who }, status }) => ({ spec: { name: who }, ...(status && { status }) }),
+    fromStored: ({ spec: { who }, status }) => ({
+      spec: { name: who },
+      ...(status && { status: { sent: status.sent ?? false } }),
+    }),
   },
 });
 
@@ -143,6 +146,29 @@ test('a server-side apply through the old version keeps the new fields, and nobo
   expect((await client.get(Alpha, key)).spec).toEqual({ name: 'Ada' });
   await apply(V1, { who: 'Ada' }, 'new-client');
   expect((await client.get(V1, key)).spec).toEqual({ who: 'Ada' });
+});
+
+test('a client that may not write the status cannot write it through the annotation', async () => {
+  const { client } = cluster;
+  await run();
+  const key = { name: 'forged', namespace };
+  await client.create(V1, { metadata: key, spec: { who: 'Ada', tone: 'warm' } });
+  const status = { type: 'merge', body: { status: { sent: false, by: 'operator' } } } as const;
+  await client.patch(V1, key, status, { subresource: 'status' });
+  const lost = [
+    { path: ['spec', 'tone'], is: 'cold' },
+    { path: ['status', 'by'], is: 'mallory' },
+    { path: ['status', 'sent'], was: false, is: true },
+  ];
+  const forge = { [lostFieldsAnnotation]: JSON.stringify({ v1: lost, v1alpha1: lost }) };
+  const body = { metadata: { annotations: forge } };
+  await client.patch(Alpha, key, { type: 'merge', body });
+  const forged = await client.get(V1, key);
+  // The client may write the spec in any case.
+  expect(forged.spec).toEqual({ who: 'Ada', tone: 'cold' });
+  expect(forged.status).toEqual({ sent: false });
+  await client.patch(V1, key, { type: 'merge', body });
+  expect((await client.get(Alpha, key)).status).toEqual({ sent: false });
 });
 
 test('the leader writes only `caBundle` of the definition, with the rights of webhookPermissions', async () => {
