@@ -1,7 +1,12 @@
 import { customResourceDefinition, defineKind, type Kind, withVersion } from '@echoperator/runtime';
-import { webhookPermissions } from '@echoperator/runtime/admission';
+import { defineAdmission, validatingAdmissionPolicies, webhookPermissions } from '@echoperator/runtime/admission';
 import { type ApiError, isInvalid } from '@echoperator/runtime/client';
-import { CustomResourceDefinition, Secret } from '@echoperator/runtime/kinds';
+import {
+  CustomResourceDefinition,
+  Secret,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import * as Type from 'typebox';
 import { lostFieldsAnnotation } from '../../packages/runtime/src/conversion/versions.ts';
@@ -169,6 +174,29 @@ test('a client that may not write the status cannot write it through the annotat
   expect(forged.status).toEqual({ sent: false });
   await client.patch(V1, key, { type: 'merge', body });
   expect((await client.get(Alpha, key)).status).toEqual({ sent: false });
+});
+
+test('rules of the stored version are evaluated with the fields that a forged annotation restores', async () => {
+  const { client } = cluster;
+  await run();
+  const key = { name: 'ruled', namespace };
+  await client.create(V1, { metadata: key, spec: { who: 'Ada' } });
+  const rule = { rule: "!has(object.spec.tone) || object.spec.tone != 'cold'", message: 'tone must not be cold' };
+  for (const manifest of validatingAdmissionPolicies([defineAdmission(V1, { rules: [rule] })])) {
+    const isPolicy = manifest.kind === 'ValidatingAdmissionPolicy';
+    const kind = isPolicy ? ValidatingAdmissionPolicy : ValidatingAdmissionPolicyBinding;
+    const { metadata } = await client.create(kind as Kind, manifest as never);
+    cleanUp.push(() => client.delete(kind as Kind, metadata));
+  }
+  const isRefused = (error: ApiError) => error.message.includes('tone must not be cold');
+  const cold = { metadata: { name: 'cold', namespace }, spec: { who: 'Bob', tone: 'cold' } };
+  await eventually('the policy is enforced', () =>
+    client.create(V1, cold, { dryRun: true }).then(() => false, isRefused),
+  );
+  const lost = { v1: [{ path: ['spec', 'tone'], is: 'cold' }] };
+  const body = { metadata: { annotations: { [lostFieldsAnnotation]: JSON.stringify(lost) } } };
+  await expect(client.patch(Alpha, key, { type: 'merge', body })).rejects.toThrow('tone must not be cold');
+  expect((await client.get(V1, key)).spec).toEqual({ who: 'Ada' });
 });
 
 test('the leader writes only `caBundle` of the definition, with the rights of webhookPermissions', async () => {
