@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { parseBody } from '../client/parse-body.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { requireTimerMs } from '../shared/timer-ms.ts';
@@ -10,14 +9,14 @@ import type { KeyPair } from './pki.ts';
 /**
  * Handles the request of an API server.
  *
- * @param body the parsed JSON. An object in it is nested at most 500 levels deep.
+ * @param body the parsed JSON, of any depth: check it before a recursive function gets it.
  * @param signal aborts when the API server stops waiting for the response. The server then counts the request as ended.
  * @returns the response, which must be JSON.
  * @throws WebhookRequestError for a request that it cannot understand.
  */
 export type WebhookHandler = (body: unknown, signal: AbortSignal) => Promise<object>;
 
-/** The request itself is wrong. The server responds with this code (4xx) and message. */
+/** The request has no result. The server responds with this code and message, and logs nothing. */
 export class WebhookRequestError extends Error {
   override readonly name = 'WebhookRequestError';
   readonly code: number;
@@ -305,7 +304,7 @@ function timeoutMsOf({ url = '/' }: IncomingMessage): number {
 
 function parse(body: Buffer): unknown {
   try {
-    return parseBody(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch (cause) {
     throw new WebhookRequestError(400, 'the body is no JSON', { cause });
   }
