@@ -5,7 +5,11 @@ import { text } from 'node:stream/consumers';
 import { connect as connectTls, type PeerCertificate, type TLSSocket } from 'node:tls';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { certificateReader } from '../../../../packages/runtime/src/webhook-server/certificate-reader.ts';
-import type { CertificateIssuer, KeyPair } from '../../../../packages/runtime/src/webhook-server/pki.ts';
+import {
+  type CertificateIssuer,
+  canonicalName,
+  type KeyPair,
+} from '../../../../packages/runtime/src/webhook-server/pki.ts';
 import {
   type WebhookHandler,
   WebhookServer,
@@ -86,6 +90,13 @@ describe('certificates', () => {
     await once(socket, 'secureConnect');
     expect(socket.authorized).toBe(true);
     socket.destroy();
+  });
+
+  test('have IPv6 addresses in the form in which they are compared', async () => {
+    const request = { ...validity(), names: ['::1', '2001:DB8:0::1'].map(canonicalName) };
+    const [parsed] = certificateReader.read((await issuer.issue(request, authority)).certificate);
+    expect(parsed?.names).toEqual(request.names);
+    expect(request.names).toEqual(['::1', '2001:db8::1']);
   });
 
   test('skips what is no certificate', () => {
