@@ -119,7 +119,7 @@ export default defineConfig({
   // The pages are built elsewhere than in a clone, where VitePress would read the dates.
   lastUpdated: false,
   sitemap: { hostname: address },
-  // A reader with many tabs, and the results of a search engine, show the title without the page.
+  // Tabs of a browser and results of a search show only the title, so the titles must differ.
   transformPageData: ({ relativePath }) => {
     const title = shortTitles[relativePath];
     return title === undefined ? undefined : { title };

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { AxeResults, RunOptions } from 'axe-core';
 import type { Browser, Page } from 'puppeteer-core';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
 import { inTime } from '../../../testkit/in-time.ts';
 
 export interface Visit {
@@ -50,11 +51,10 @@ export async function setColors(page: Page, colors: 'light' | 'dark'): Promise<v
 /** Visits pages, a few at a time. Returns the visits in the order of the addresses. */
 export async function visitAll(browser: Browser, addresses: readonly string[]): Promise<readonly Visit[]> {
   const visits: Visit[] = [];
-  const left = addresses.entries();
-  const visitNext = async (): Promise<void> => {
-    for (const [index, address] of left) visits[index] = await visit(browser, address);
+  const visitOne = async ([index, address]: [number, string]): Promise<void> => {
+    visits[index] = await visit(browser, address);
   };
-  await Promise.all(Array.from({ length: tabs }, visitNext));
+  await forEachConcurrently(addresses.entries(), visitOne, tabs);
   return visits;
 }
 

@@ -87,13 +87,14 @@ function refusal({ kind }: DefinedAdmission, { request }: Review, all: readonly 
     .map(({ path, message }) => ({ path: cut(path, maxMessageLength), message: cut(message, maxMessageLength) }));
   const texts = errors.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));
   const [first] = texts;
+  const problem = texts.length === 1 ? first : `[${texts.join(', ')}]`;
   return {
     allowed: false,
     status: {
       status: 'Failure',
       code: 422,
       reason: 'Invalid',
-      message: `${kind.kind}.${kind.group} "${request.name}" is invalid: ${texts.length === 1 ? first : `[${texts.join(', ')}]`}`,
+      message: `${kind.kind}.${kind.group} "${request.name}" is invalid: ${problem}`,
       details: {
         name: request.name,
         group: kind.group,
@@ -127,6 +128,9 @@ function parseReview(body: unknown, signal: AbortSignal, warn: (text: string) =>
   const object = objectOf(request, 'object');
   if (object === undefined) throw new WebhookRequestError(400, 'request.object is missing');
   const previous = objectOf(request, 'oldObject');
+  const isDeep = isTooDeep(object) || isTooDeep(previous);
+  // Freezing is recursive. No function of the definition gets what is too deep.
+  if (!isDeep) for (const each of [object, previous]) deepFreeze(each);
   const [name, namespace] = [getMember(request, 'name'), getMember(request, 'namespace')];
   const userInfo = getMember(request, 'userInfo');
   const [userName, groups] = [getMember(userInfo, 'username'), getMember(userInfo, 'groups')];
@@ -134,7 +138,7 @@ function parseReview(body: unknown, signal: AbortSignal, warn: (text: string) =>
     uid,
     object,
     previous,
-    isTooDeep: isTooDeep(object) || isTooDeep(previous),
+    isTooDeep: isDeep,
     request: {
       operation,
       // A new object with `generateName` has no name yet.
@@ -156,5 +160,5 @@ function objectOf(request: unknown, member: 'object' | 'oldObject'): KubeObject 
   if (object === undefined || object === null) return undefined;
   if (!isObject(object) || !isObject(getMember(object, 'metadata')))
     throw new WebhookRequestError(400, `request.${member} is no object with metadata`);
-  return (isTooDeep(object) ? object : deepFreeze(object)) as unknown as KubeObject;
+  return object as unknown as KubeObject;
 }

@@ -80,7 +80,7 @@ function requestOf(review: unknown): ConversionRequest {
 function emptyDeepLevels(object: object): void {
   const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
   let level = [object];
-  for (let depth = 0; depth < maxNesting; depth += 1)
+  for (let depth = 0; depth < maxNesting && level.length > 0; depth += 1)
     level = level.flatMap((each) => Object.values(each).filter(isNested));
   for (const each of level) {
     if (Array.isArray(each)) each.length = 0;

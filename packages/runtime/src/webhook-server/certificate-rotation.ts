@@ -175,7 +175,7 @@ export class CertificateRotation {
     const authorities = unexpired(contents.authorities, nowMs);
     const pauseMs = pauseBefore(this.#secretWrites, promptSecretWrites);
     const current = authorities.find(
-      (each) => isValidSince(each, nowMs) && issuer.canSignWith(authorityKey) && reader.fits(each, authorityKey),
+      (each) => hasBegun(each, nowMs) && issuer.canSignWith(authorityKey) && reader.fits(each, authorityKey),
     );
     if (current === undefined || renewalMs(current) <= nowMs) {
       if (pauseMs > 0) return this.#postponeSecretWrite(pauseMs);
@@ -188,7 +188,7 @@ export class CertificateRotation {
     const trustedForMs = this.#observeTrust(current, objects);
     const isUsable =
       serving !== undefined &&
-      isValidSince(serving, nowMs) &&
+      hasBegun(serving, nowMs) &&
       reader.fits(serving, contents.key) &&
       reader.isIssuedBy(serving, current) &&
       names.every((name) => serving.names.includes(name));
@@ -383,8 +383,8 @@ export class CertificateRotation {
 const unexpired = (certificates: readonly Certificate[], nowMs: number): readonly Certificate[] =>
   certificates.filter(({ notAfterMs }) => notAfterMs > nowMs);
 
-/** Whether the validity has begun: after a clock was ahead, a certificate may begin in years. */
-const isValidSince = ({ notBeforeMs }: Certificate, nowMs: number): boolean => notBeforeMs <= nowMs;
+/** Whether a certificate is valid already. One that was created while a clock was ahead may be valid only in years. */
+const hasBegun = ({ notBeforeMs }: Certificate, nowMs: number): boolean => notBeforeMs <= nowMs;
 
 /** Returns after how many milliseconds another write is due. 0: at once. */
 function pauseBefore(writes: readonly number[], prompt: number): number {

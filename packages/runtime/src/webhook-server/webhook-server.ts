@@ -16,7 +16,7 @@ import type { KeyPair } from './pki.ts';
  */
 export type WebhookHandler = (body: unknown, signal: AbortSignal) => Promise<object>;
 
-/** The request has no result. The server responds with this code and message, and logs nothing. */
+/** Makes the server respond to the request with this code and message. The server does not log it. */
 export class WebhookRequestError extends Error {
   override readonly name = 'WebhookRequestError';
   readonly code: number;
@@ -169,7 +169,7 @@ export class WebhookServer {
   }
 
   /**
-   * Stops: is not ready and answers with `Connection: close` from now on, serves until the stop delay has passed, and
+   * Stops: is not ready and responds with `Connection: close` from now on, serves until the stop delay has passed, and
    * resolves when the requests in flight have ended or the drain timeout has passed. Idempotent.
    */
   stop(): Promise<void> {
