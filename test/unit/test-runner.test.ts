@@ -152,7 +152,7 @@ describe('a whole run', () => {
     const failed = { fullName: 'it holds', failureMessages: [message] };
     const files = [{ startTime: 0, endTime: 0, name: '/repository/test/a', assertionResults: [failed] }];
     expect(failures(files, '/repository')).toEqual([
-      expect.stringMatching(/^test\/a: it holds\n {4}Property failed: \[.{700,750} Got AssertionError: 1 is not 2$/),
+      expect.stringMatching(/^test\/a: it holds\n {4}Property failed: \[.{600,700} Got AssertionError: 1 is not 2$/),
     ]);
   });
 });
