@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Kind, KubeObject, ObjectKey } from '@echoperator/runtime';
+import type { Kind, KubeObject, Manifest, ObjectKey } from '@echoperator/runtime';
 import { keyString } from '@echoperator/runtime';
 import { ApiError, type Client, isConflict, isExpired, isNotFound } from '@echoperator/runtime/client';
 import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
@@ -32,10 +32,15 @@ const reportEveryMs = 5_000;
  * Rewrites every object of a CustomResourceDefinition in the stored version, and then removes the other versions from
  * `status.storedVersions`.
  *
- * Each object gets an empty merge patch. The API server encodes the object in the stored version, and writes it only if
- * that differs from what etcd holds (`GuaranteedUpdate` of k8s.io/apiserver/pkg/storage/etcd3). So a migration that was
- * interrupted starts again from the beginning, and what it had rewritten costs a request but no write. The patch needs
- * no precondition: it changes nothing, never creates an object, and another client's write migrates the object too.
+ * Each object gets an empty server-side apply, as from Kubernetes' own migrator (pkg/controller/storageversionmigrator).
+ * The API server encodes the object in the stored version, and writes it only if that differs from what etcd holds
+ * (`GuaranteedUpdate` of k8s.io/apiserver/pkg/storage/etcd3). So a migration that was interrupted starts again from the
+ * beginning, and what it had rewritten costs a request but no write. An update or a merge patch would not do: if a
+ * conversion of `managedFields` fails, the API server drops all of them silently, whereas an apply fails
+ * (`UpdateNoErrors` of k8s.io/apimachinery/pkg/util/managedfields).
+ *
+ * The apply requires the uid and the version of the list. A Conflict means that the object is gone, or that another
+ * client has written it and thereby migrated it.
  *
  * All keys are listed before the first write. An object that cannot be converted fails the list, so nothing is
  * written, and a throttled migration does not outlive the version of its list.
@@ -113,7 +118,7 @@ function storedKind({ metadata, spec }: CustomResourceDefinition): Kind {
 const oldVersions = ({ status }: CustomResourceDefinition, { version }: Kind): readonly string[] =>
   (status?.storedVersions ?? []).filter((each) => each !== version);
 
-type Key = ObjectKey & Pick<KubeObject['metadata'], 'resourceVersion'>;
+type Key = ObjectKey & Pick<KubeObject['metadata'], 'resourceVersion' | 'uid'>;
 
 async function listKeys(client: Client, kind: Kind, signal: AbortSignal | undefined): Promise<readonly Key[]> {
   const keys: Key[] = [];
@@ -122,8 +127,8 @@ async function listKeys(client: Client, kind: Kind, signal: AbortSignal | undefi
     try {
       const { items, metadata } = await client.listMetadata(kind, { ...options, ...(token && { continue: token }) });
       for (const { metadata: each } of items) {
-        const { name, namespace, resourceVersion } = each;
-        keys.push({ name, resourceVersion, ...(namespace !== undefined && { namespace }) });
+        const { name, namespace, uid, resourceVersion } = each;
+        keys.push({ name, uid, resourceVersion, ...(namespace !== undefined && { namespace }) });
       }
       token = metadata.continue;
       if (!token) return keys;
@@ -148,14 +153,15 @@ async function rewrite(
   let rewritten = 0;
   let reportedAtMs = performance.now();
   let nextAtMs = performance.now();
-  for (const [index, { resourceVersion, ...key }] of keys.entries()) {
+  for (const [index, { uid, resourceVersion, ...key }] of keys.entries()) {
     signal?.throwIfAborted();
     if (performance.now() - reportedAtMs >= reportEveryMs) {
       reportedAtMs = performance.now();
       report(`${index} of ${keys.length} objects, ${rewritten} rewritten`);
     }
     try {
-      const { metadata } = await client.patch(kind, key, { type: 'merge', body: {} }, requestOptions(signal));
+      const nothing: Manifest<KubeObject> = { metadata: key };
+      const { metadata } = await client.apply(kind, nothing, { uid, resourceVersion, ...requestOptions(signal) });
       if (metadata.resourceVersion === resourceVersion) continue;
       rewritten += 1;
     } catch (error) {
