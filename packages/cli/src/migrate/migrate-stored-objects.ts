@@ -9,7 +9,8 @@ export interface MigrationOptions {
   /** The most objects that are rewritten in a second. Objects that are stored in the new version do not count. */
   readonly perSecond: number;
   /**
-   * How long an API server may take to see a change of the definition. Until then it may store the old version.
+   * How long an API server may take to see a change of the definition. Until then it may store the old version. Assumes
+   * that the clock of this machine is not ahead of the API server's by so much.
    */
   readonly settleMs: number;
   /** Gets a line about the progress. */
@@ -27,6 +28,8 @@ const pageSize = 250;
 /** If so many objects cannot be rewritten, the cause is probably not in the objects. */
 const maxFailures = 20;
 const reportEveryMs = 5_000;
+/** Owns no field. The empty apply of a field manager that has applied fields would remove them. */
+const fieldManager = 'echoperator-cli-migrate';
 
 /**
  * Rewrites every object of a CustomResourceDefinition in the stored version, and then removes the other versions from
@@ -40,7 +43,7 @@ const reportEveryMs = 5_000;
  * (`UpdateNoErrors` of k8s.io/apimachinery/pkg/util/managedfields).
  *
  * The apply requires the uid and the version of the list. A Conflict means that the object is gone, or that another
- * client has written it and thereby migrated it.
+ * client has written or replaced it and thereby migrated it.
  *
  * All keys are listed before the first write. An object that cannot be converted fails the list, so nothing is
  * written, and a throttled migration does not outlive the version of its list.
@@ -161,7 +164,8 @@ async function rewrite(
     }
     try {
       const nothing: Manifest<KubeObject> = { metadata: key };
-      const { metadata } = await client.apply(kind, nothing, { uid, resourceVersion, ...requestOptions(signal) });
+      const options = { uid, resourceVersion, fieldManager, ...requestOptions(signal) };
+      const { metadata } = await client.apply(kind, nothing, options);
       if (metadata.resourceVersion === resourceVersion) continue;
       rewritten += 1;
     } catch (error) {
