@@ -7,7 +7,7 @@ import {
 } from '../../packages/cli/src/migrate/migrate-stored-objects.ts';
 import { runCommand } from '../../packages/cli/src/run-command.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { inconvertible, parcels, startParcels, V1, V2 } from './environment/parcels.ts';
+import { changed, inconvertible, parcels, startParcels, V1, V2 } from './environment/parcels.ts';
 
 const count = 300;
 
@@ -34,10 +34,6 @@ const migrate = (options: Partial<MigrationOptions> = {}) =>
     ...options,
   });
 
-/** How many entries of the first map the second one has with another value. */
-const changed = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): number =>
-  [...before].filter(([name, version]) => after.has(name) && after.get(name) !== version).length;
-
 test('an interrupted migration is run again, and writes only what is not stored in the new version', async () => {
   const { client } = cluster;
   const { namespace, storedVersions, versions, requireStoredInV2 } = await startParcels(cluster, cleanUp, count);
@@ -49,8 +45,12 @@ test('an interrupted migration is run again, and writes only what is not stored 
     hook: async (request, send) => {
       if (request.verb === 'apply') {
         writes += 1;
-        // Another client deletes and edits objects that are listed already.
-        if (writes === 10) await client.delete(V1, { name: 'parcel-99', namespace });
+        // Another client deletes, replaces and edits objects that are listed already.
+        if (writes === 10) {
+          await client.delete(V1, { name: 'parcel-99', namespace });
+          await client.delete(V1, { name: 'parcel-97', namespace });
+          await client.create(V1, { metadata: { name: 'parcel-97', namespace }, spec: { who: 'replaced' } });
+        }
         if (writes === 11)
           await client.patch(
             V1,
@@ -75,6 +75,7 @@ test('an interrupted migration is run again, and writes only what is not stored 
   // One object was rewritten by `start`, one deleted, and one edited.
   expect(changed(half, await versions())).toBe(count - 1 - first - 1);
   expect((await client.get(V2, { name: 'parcel-98', namespace })).spec).toEqual({ name: 'edited' });
+  expect((await client.get(V2, { name: 'parcel-97', namespace })).spec).toEqual({ name: 'replaced' });
   // Fields keep their managers and their versions.
   const { metadata } = (await client.get(V2, { name: 'parcel-7', namespace })) as KubeObject & {
     metadata: { managedFields?: readonly { manager: string; apiVersion: string }[] };

@@ -112,3 +112,7 @@ export async function startParcels(
     },
   };
 }
+
+/** How many objects of the first map the second one has with another version. */
+export const changed = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): number =>
+  [...before].filter(([name, version]) => after.has(name) && after.get(name) !== version).length;
