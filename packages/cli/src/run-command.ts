@@ -1,11 +1,13 @@
 import { generate } from './generate/generate-command.ts';
 import { kinds } from './import-kinds/kinds-command.ts';
+import { migrate } from './migrate/migrate-command.ts';
 import { type Output, type Subcommand, UsageError } from './subcommand.ts';
 
 /** Every subcommand by its name. */
 const subcommands: ReadonlyMap<string, Subcommand> = new Map([
   ['generate', generate],
   ['kinds', kinds],
+  ['migrate', migrate],
 ]);
 
 const usage = ['Usage:', ...[...subcommands.values()].map((each) => `  echoperator-cli ${each.usage}`)].join('\n');

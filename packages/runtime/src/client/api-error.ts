@@ -15,6 +15,10 @@ export interface Status {
   /** One CamelCase word: NotFound, AlreadyExists, Conflict, Invalid, Forbidden, Expired … */
   readonly reason?: string;
   readonly message?: string;
+  readonly metadata?: {
+    /** Of an expired page of a list: continues the list at the server's present version. */
+    readonly continue?: string;
+  };
   readonly details?: {
     /** The name of the object, if the request is about one object. */
     readonly name?: string;

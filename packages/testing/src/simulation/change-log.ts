@@ -1,5 +1,5 @@
 import { type Kind, keyOf, keyString, type ObjectKey } from '@echoperator/runtime';
-import { versionedResource } from '@echoperator/runtime/internal';
+import type { KindVersions } from './kind-versions.ts';
 import type { StoredObject } from './strategy.ts';
 
 /** One write to the simulated etcd. */
@@ -31,6 +31,11 @@ export class ChangeLog {
   /** As in etcd, the first write has revision 2. */
   #revision = 1;
   #compactedRevision = 0;
+  readonly #versions: KindVersions;
+
+  constructor(versions: KindVersions) {
+    this.#versions = versions;
+  }
 
   get revision(): number {
     return this.#revision;
@@ -42,28 +47,35 @@ export class ChangeLog {
   }
 
   get(kind: Kind, key: ObjectKey): StoredObject | undefined {
-    return this.#current.get(versionedResource(kind))?.get(keyString(key));
+    const object = this.#currentOf(kind).get(keyString(key));
+    return object && this.#versions.decode(kind, object);
+  }
+
+  /** Whether an object is stored in a version that differs from the one in which a write would store it. */
+  isStoredInOldVersion(kind: Kind, key: ObjectKey): boolean {
+    const object = this.#currentOf(kind).get(keyString(key));
+    return object !== undefined && this.#versions.encode(kind, object) !== object;
   }
 
   /** The current objects of a kind, by namespace and name. */
   list(kind: Kind): readonly StoredObject[] {
-    return sorted(this.#current.get(versionedResource(kind)) ?? new Map());
+    return this.#decoded(kind, sorted(this.#currentOf(kind)));
   }
 
   /** The objects of a kind as of an earlier revision. */
   listAt(kind: Kind, revision: number): readonly StoredObject[] {
     if (revision >= this.#revision) return this.list(kind);
     const objects = new Map<string, StoredObject>();
-    for (const change of this.#changes.get(versionedResource(kind)) ?? []) {
+    for (const change of this.#changesOf(kind)) {
       if (change.revision > revision) break;
       put(objects, change);
     }
-    return sorted(objects);
+    return this.#decoded(kind, sorted(objects));
   }
 
   /** All changes of a kind, in order, including changes that watches can no longer get. */
   changes(kind: Kind): readonly Change[] {
-    return this.#changes.get(versionedResource(kind)) ?? [];
+    return this.#changesOf(kind).map((change) => this.#decodedChange(kind, change));
   }
 
   /** All current objects. */
@@ -73,21 +85,22 @@ export class ChangeLog {
 
   /** The first change of a kind after a revision. */
   next(kind: Kind, revision: number): Change | undefined {
-    const changes = this.#changes.get(versionedResource(kind)) ?? [];
+    const changes = this.#changesOf(kind);
     // Search from the end, because watches are rarely far behind.
     let index = changes.length;
     while (index > 0 && (changes[index - 1]?.revision ?? 0) > revision) index -= 1;
-    return changes[index];
+    const change = changes[index];
+    return change && this.#decodedChange(kind, change);
   }
 
   /** Stores an object under a new version and returns it. */
   put(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
-    return this.#append(versionedResource(kind), object, by, false);
+    return this.#appendIn(kind, object, by, false);
   }
 
   /** Removes an object and returns its last state, which has the version of the deletion. */
   remove(kind: Kind, object: StoredObject, by: string | undefined): StoredObject {
-    return this.#append(versionedResource(kind), object, by, true);
+    return this.#appendIn(kind, object, by, true);
   }
 
   /** Forgets all changes, so that a watch from an earlier version fails with 410, as after a compaction of etcd. */
@@ -139,6 +152,29 @@ export class ChangeLog {
   /** Makes the next change have this revision. */
   continueAt(revision: number): void {
     this.#revision = revision - 1;
+  }
+
+  #currentOf(kind: Kind): ReadonlyMap<string, StoredObject> {
+    return this.#current.get(this.#versions.resourceOf(kind)) ?? new Map();
+  }
+
+  #changesOf(kind: Kind): readonly Change[] {
+    return this.#changes.get(this.#versions.resourceOf(kind)) ?? [];
+  }
+
+  #decoded(kind: Kind, objects: readonly StoredObject[]): readonly StoredObject[] {
+    return objects.map((object) => this.#versions.decode(kind, object));
+  }
+
+  #decodedChange(kind: Kind, change: Change): Change {
+    const object = this.#versions.decode(kind, change.object);
+    const before = change.before && this.#versions.decode(kind, change.before);
+    return object === change.object && before === change.before ? change : { ...change, object, before };
+  }
+
+  #appendIn(kind: Kind, object: StoredObject, by: string | undefined, isRemoval: boolean): StoredObject {
+    const encoded = this.#versions.encode(kind, object);
+    return this.#versions.decode(kind, this.#append(this.#versions.resourceOf(kind), encoded, by, isRemoval));
   }
 
   #append(

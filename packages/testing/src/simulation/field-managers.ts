@@ -38,6 +38,11 @@ export interface FieldWrite {
   readonly resetFields?: FieldsV1;
   /** The time of the request: RFC 3339, in seconds. */
   readonly timeIso: string;
+  /** The other versions of the kind, in which managers may have set fields. By `apiVersion`. */
+  readonly otherVersions?: ReadonlyMap<
+    string,
+    { readonly schema: Schema; readonly convert: (object: StoredObject) => StoredObject }
+  >;
 }
 
 /** The reset fields of a custom kind with a status subresource (customresource/strategy.go and status_strategy.go). */
@@ -68,7 +73,7 @@ export function applyFields(
   if (write.manager === 'kubectl' && live?.metadata.annotations?.[lastApplied] !== undefined) {
     throw new NotSimulatedError(`an apply by kubectl of an object with the annotation ${lastApplied}`);
   }
-  const managers = readManagers(live?.metadata.managedFields, write.apiVersion);
+  const managers = readManagers(live?.metadata.managedFields, write);
   const before = live === undefined ? emptyObject(applied, schema) : withManagers(live, new Map());
   if (live !== undefined && managers.size === 0) {
     const created = { ...write, manager: 'before-first-apply' };
@@ -80,12 +85,23 @@ export function applyFields(
   managers.set(key, { entry, time: last?.time, fields: own });
   const merged = merge(before, applied, schema);
   const isDropping = last !== undefined && !isEmpty(difference(last.fields, own));
+  const versions = new Set([...managers.values(), ...(last ? [last] : [])].map((each) => each.entry.apiVersion));
+  if (last !== undefined && versions.size > 1)
+    throw new NotSimulatedError('a second apply to an object with managed fields of several versions');
   const after = isDropping ? prune(merged, last.fields, managers.values(), schema) : merged;
   const others = [...managers].filter(([other]) => other !== key);
-  const changes = changesOf(before, after, write);
-  const conflicts = others.flatMap(([other, { fields }]) => conflictsWith(other, intersection(fields, changes.set)));
+  const changesIn = changesByVersion(before, after as StoredObject, write);
+  const conflicts = others.flatMap(
+    ([
+      other,
+      {
+        entry: { apiVersion },
+        fields,
+      },
+    ]) => conflictsWith(other, intersection(fields, changesIn(apiVersion).set)),
+  );
   if (conflicts.length > 0 && !force) throw conflictError(conflicts);
-  dropChanged(managers, key, changes);
+  dropChanged(managers, key, changesIn);
   setFields(managers, key, {
     entry,
     time: before === after || isDeepStrictEqual(before, after) ? last?.time : timeIso,
@@ -108,11 +124,11 @@ export function applyFields(
 export function trackFields(
   write: FieldWrite & { readonly before: StoredObject | undefined; readonly after: StoredObject },
 ): StoredObject {
-  const { before, after, schema, apiVersion, subresource } = write;
+  const { before, after, schema, subresource } = write;
   const sent = subresource === undefined ? after.metadata.managedFields : undefined;
   const isSet = sent !== undefined && sent.length > 0;
   const isReset = sent?.every((entry) => Object.keys(entry).length === 0) === true && sent.length < 2;
-  const managers = readManagers(isReset ? [] : isSet ? sent : before?.metadata.managedFields, apiVersion);
+  const managers = readManagers(isReset ? [] : isSet ? sent : before?.metadata.managedFields, write);
   const object = withManagers(after, new Map());
   if (before !== undefined && managers.size === 0) return object;
   const old = before === undefined ? emptyObject(after, schema) : withManagers(before, new Map());
@@ -141,10 +157,10 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
 /** Gives the changed fields to the manager of an update. */
 function track(managers: Managers, write: FieldWrite, before: StoredObject, after: StoredObject): void {
-  const changes = changesOf(before, after, write);
-  dropChanged(managers, undefined, changes);
+  const changesIn = changesByVersion(before, after, write);
+  dropChanged(managers, undefined, changesIn);
   const { key, entry } = ownEntry(write, 'Update');
-  const own = difference(changes.set, neverOwned);
+  const own = difference(changesIn(write.apiVersion).set, neverOwned);
   if (isEmpty(own)) return;
   const previous = managers.get(key)?.fields ?? noFields();
   setFields(managers, key, { entry, time: write.timeIso, fields: union(previous, own) });
@@ -171,11 +187,14 @@ function ownEntry(
   return { key, entry };
 }
 
-function readManagers(entries: readonly ManagedFieldsEntry[] = [], apiVersion: string): Managers {
+function readManagers(
+  entries: readonly ManagedFieldsEntry[] = [],
+  { apiVersion, otherVersions }: Pick<FieldWrite, 'apiVersion' | 'otherVersions'>,
+): Managers {
   const managers: Managers = new Map();
   for (const each of entries) {
     const isKnown = each.fieldsType === 'FieldsV1' && ['Apply', 'Update'].includes(each.operation);
-    if (!isKnown || each.apiVersion !== apiVersion) {
+    if (!isKnown || (each.apiVersion !== apiVersion && !otherVersions?.has(each.apiVersion))) {
       throw new NotSimulatedError(
         `the managed fields of ${each.manager}: ${each.operation} ${each.apiVersion} ${each.fieldsType}, ` +
           `expected fields of ${apiVersion}`,
@@ -211,11 +230,12 @@ function setFields(managers: Managers, key: string, manager: Manager): void {
 }
 
 /** Removes changed and removed fields from all managers but one. */
-function dropChanged(managers: Managers, except: string | undefined, { set, removed }: Changes): void {
-  const lost = union(set, removed);
-  if (isEmpty(lost)) return;
+function dropChanged(managers: Managers, except: string | undefined, changesIn: (apiVersion: string) => Changes): void {
   for (const [key, manager] of [...managers]) {
-    if (key !== except) setFields(managers, key, { ...manager, fields: difference(manager.fields, lost) });
+    if (key === except) continue;
+    const { set, removed } = changesIn(manager.entry.apiVersion);
+    const lost = union(set, removed);
+    if (!isEmpty(lost)) setFields(managers, key, { ...manager, fields: difference(manager.fields, lost) });
   }
 }
 
@@ -470,6 +490,26 @@ interface Changes {
   /** Fields that are new or have another value. */
   readonly set: Fields;
   readonly removed: Fields;
+}
+
+/** Returns the changes in each version: a manager keeps its fields in the version in which it has set them. */
+function changesByVersion(
+  before: StoredObject,
+  after: StoredObject,
+  write: FieldWrite,
+): (apiVersion: string) => Changes {
+  const changes = new Map<string, Changes>();
+  return (apiVersion) => {
+    const version = write.otherVersions?.get(apiVersion);
+    const known = changes.get(apiVersion);
+    if (known !== undefined) return known;
+    const found =
+      version === undefined || before === after
+        ? changesOf(before, after, write)
+        : changesOf(version.convert(before), version.convert(after), { ...write, schema: version.schema });
+    changes.set(apiVersion, found);
+    return found;
+  };
 }
 
 function changesOf(before: unknown, after: unknown, { schema, resetFields = {} }: FieldWrite): Changes {

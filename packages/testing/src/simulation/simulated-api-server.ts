@@ -16,6 +16,7 @@ import { type Change, ChangeLog } from './change-log.ts';
 import { customStrategy } from './custom-resources.ts';
 import { fieldError, invalid } from './field-error.ts';
 import { applyFields, type FieldWrite, keepTimesIfUnchanged, trackFields } from './field-managers.ts';
+import { type ConvertVersion, definitionOf, definitionStrategy, KindVersions } from './kind-versions.ts';
 import { withValidMetadata } from './metadata.ts';
 import { jsonPatch, mergePatch } from './patches.ts';
 import {
@@ -54,6 +55,8 @@ export interface SimulatedSelectors {
 export interface SimulatedApiServerOptions {
   /** The custom kinds that the server serves in addition to the built-in kinds. */
   readonly kinds?: readonly CustomKind[];
+  /** Serves all versions of the kinds, and the definitions of kinds with several. Default: only the stored versions. */
+  readonly convert?: ConvertVersion | undefined;
   /**
    * Simulates admission, authorization and quotas: returns the status with which the server refuses a request, or
    * undefined. The request contains the object that would be stored.
@@ -69,21 +72,31 @@ export interface SimulatedApiServerOptions {
  * It has no controllers, RBAC, quotas or admission. Tests simulate these.
  */
 export class SimulatedApiServer {
-  readonly #log = new ChangeLog();
+  readonly #versions: KindVersions;
+  readonly #log: ChangeLog;
   /** By `group/version/plural`. */
   readonly #strategies: ReadonlyMap<string, Strategy>;
   readonly #refuse: NonNullable<SimulatedApiServerOptions['refuse']>;
   #created = 0;
 
-  constructor({ kinds = [], refuse = () => undefined }: SimulatedApiServerOptions = {}) {
-    const custom = kinds.map((kind) =>
-      customStrategy(kind, customResourceDefinition(kind, { isStoredVersionOnly: true })),
+  constructor({ kinds = [], convert, refuse = () => undefined }: SimulatedApiServerOptions = {}) {
+    const versioned = convert === undefined ? [] : kinds.filter(({ versions = [] }) => versions.length > 0);
+    this.#versions = new KindVersions(versioned, convert ?? ((object) => object), (name) =>
+      this.#log.get(builtInKinds.CustomResourceDefinition, { name }),
     );
+    this.#log = new ChangeLog(this.#versions);
+    const custom = kinds
+      .flatMap((kind) => this.#versions.versionsOf(kind) ?? [kind])
+      .map((kind) => customStrategy(kind, customResourceDefinition(kind, { isStoredVersionOnly: true })));
+    const definitions = versioned.length === 0 ? [] : [definitionStrategy];
     this.#strategies = new Map(
-      [...builtInStrategies, ...custom].map((strategy) => [versionedResource(strategy.kind), strategy]),
+      [...builtInStrategies, ...custom, ...definitions].map((strategy) => [versionedResource(strategy.kind), strategy]),
     );
     this.#refuse = refuse;
     for (const name of ['default', 'kube-system']) this.#storeNamespace(name);
+    const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    for (const kind of versioned)
+      this.handle({ method: 'POST', path, headers: {}, body: JSON.stringify(definitionOf(kind)) });
   }
 
   /** The version of the last write. */
@@ -318,7 +331,7 @@ export class SimulatedApiServer {
     if (old !== undefined) requireVersion(kind, old, applied.metadata.resourceVersion);
     requireDeclared(strategy, applied);
     const force = query.get('force') === 'true';
-    const merged = applyFields({ ...fieldWriteOf(request, strategy), live: old, applied, force });
+    const merged = applyFields({ ...this.#fieldWriteOf(request, strategy), live: old, applied, force });
     const decoded = strategy.decode(withoutNullMetadata(merged));
     if (old !== undefined) return { code: 200, body: this.#store(request, strategy, decoded, old) };
     if (applied.metadata.uid !== undefined) {
@@ -382,7 +395,8 @@ export class SimulatedApiServer {
     const updated = withValidMetadata(kind, given, old, () => strategy.update(kept, old, subresource));
     const changed = withoutEmptyMetadata(keepTimesIfUnchanged(old, updated));
     this.#admit(request, changed);
-    if (isDryRun || isDeepStrictEqual(changed, old)) return changed;
+    const isUnchanged = isDeepStrictEqual(changed, old) && !this.#log.isStoredInOldVersion(kind, keyOf(old));
+    if (isDryRun || isUnchanged) return changed;
     const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = changed.metadata;
     const isReleased = deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
     if (!isReleased) return this.#log.put(kind, changed, request.from);
@@ -445,7 +459,28 @@ export class SimulatedApiServer {
     old: StoredObject | undefined,
     object: StoredObject,
   ): StoredObject {
-    return trackFields({ ...fieldWriteOf(request, strategy), before: old, after: object });
+    return trackFields({ ...this.#fieldWriteOf(request, strategy), before: old, after: object });
+  }
+
+  #fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: Strategy): FieldWrite {
+    const others = this.#versions.versionsOf(kind)?.filter(({ version }) => version !== kind.version) ?? [];
+    return {
+      manager: query.get('fieldManager') ?? '',
+      apiVersion: apiVersionOf(kind),
+      subresource,
+      schema: strategy.schema,
+      resetFields: strategy.resetFields?.(subresource) ?? {},
+      timeIso: nowIso(),
+      otherVersions: new Map(
+        others.map((other) => [
+          apiVersionOf(other),
+          {
+            schema: this.#strategies.get(versionedResource(other))?.schema ?? strategy.schema,
+            convert: (object: StoredObject) => this.#versions.decode(other, object),
+          },
+        ]),
+      ),
+    };
   }
 
   #body(request: ResourceRequest, strategy: Strategy): StoredObject {
@@ -592,17 +627,6 @@ function withoutEmptyMetadata(object: StoredObject): StoredObject {
   if (!Object.values(metadata).some(isEmpty)) return object;
   const members = Object.entries(metadata).filter(([, value]) => !isEmpty(value));
   return { ...object, metadata: Object.fromEntries(members) as unknown as StoredMetadata };
-}
-
-function fieldWriteOf({ kind, query, subresource }: ResourceRequest, strategy: Strategy): FieldWrite {
-  return {
-    manager: query.get('fieldManager') ?? '',
-    apiVersion: apiVersionOf(kind),
-    subresource,
-    schema: strategy.schema,
-    resetFields: strategy.resetFields?.(subresource) ?? {},
-    timeIso: nowIso(),
-  };
 }
 
 const listMeta = { kind: 'PartialObjectMetadataList', apiVersion: 'meta.k8s.io/v1' } as const;

@@ -20,6 +20,11 @@ export interface ClusterOptions {
    * the server accepts every valid request.
    */
   readonly refuse?: (request: AdmittedRequest) => (Status & { readonly code: number }) | undefined;
+  /**
+   * Serves kinds in all their versions (`withVersion`), and their definitions with `status.storedVersions`. Converts an
+   * object to the version that `apiVersion` names; it must not change its argument. Default: only the stored versions.
+   */
+  readonly convert?: (object: KubeObject, apiVersion: string) => KubeObject;
   /** The operator's field manager. Default: `operator`. */
   readonly name?: string;
   /** Elects one of the operator's processes. Default: no leader election. */
@@ -160,8 +165,8 @@ export class DirectedSimulation implements Simulation {
     time: VirtualTime,
     director: Director,
   ) {
-    const { kinds, refuse } = options;
-    this.server = new SimulatedApiServer({ kinds, ...(refuse && { refuse }) });
+    const { kinds, convert, refuse } = options;
+    this.server = new SimulatedApiServer({ kinds, convert, ...(refuse && { refuse }) });
     this.#network = new SimulatedNetwork(this.server, (process, method, body) =>
       this.#oracles.get(process)?.responded(method, body),
     );
