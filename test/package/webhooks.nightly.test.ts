@@ -47,7 +47,7 @@ function commandsUnder(heading: string): readonly string[] {
 /** Runs commands as the page says, but with the images of this test and the chosen Helm. */
 const run = (commands: string): Promise<string> =>
   operator.run(
-    commands
+    `set -e\n${commands}`
       .replace(/^docker .*\n/m, '')
       .replaceAll('REGISTRY', 'registry.example.com')
       .replaceAll(/^helm/gm, '"$HELM"'),
@@ -153,7 +153,7 @@ async function replaceLeader(): Promise<void> {
   await settled();
 }
 
-const helm = (words: string): Promise<string> => run(`helm ${words} --namespace ${name} --wait`);
+const helm = (words: string): Promise<string> => run(`helm ${words} --namespace ${name} --wait --timeout 150s`);
 const upgrade = (tag: string, ...flags: readonly string[]): Promise<string> =>
   helm(
     `upgrade ${name} chart --reset-values --set image.repository=registry.example.com/${name} --set image.tag=${tag} ${flags.join(' ')}`,
@@ -199,8 +199,9 @@ test('the operator of the tutorial gets a version and a webhook by docs/version-
 
   await loadImage('0.2.0');
   for (const command of commandsUnder('Release it')) await run(command);
-  const [commands = '', refused = '', refusal = ''] = commandsUnder('Try it');
+  const [commands = '', refused = ''] = commandsUnder('Try it');
   expect(await run(commands)).toMatch(/A cup of tea\?en\S+$/);
+  const refusal = codeBlocks(page).find(({ language }) => language === 'text')?.text.trim();
   await expect(run(refused)).rejects.toThrow(refusal);
   await settled();
   await requireRights();
