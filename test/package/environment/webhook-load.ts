@@ -15,8 +15,8 @@ const kindOf = <S extends Type.TProperties>(version: string, spec: S) =>
   });
 
 /** The kind of docs/version-and-webhook.md in the version that is stored, and in the one that is converted. */
-export const StoredGreeting = kindOf('v1alpha1', { text: Type.String() });
-export const ConvertedGreeting = kindOf('v1', { message: Type.String() });
+const StoredGreeting = kindOf('v1alpha1', { text: Type.String() });
+const ConvertedGreeting = kindOf('v1', { message: Type.String() });
 
 /** A request whose response was an error, or not what it must be. */
 export interface FailedRequest {
