@@ -40,7 +40,8 @@ const codes = new Map<string, number>();
 /** The commands under a heading of a page. */
 function commandsUnder(heading: string): readonly string[] {
   const section = page.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
-  return codeBlocks(section).flatMap(({ language, text }) => (language === '' ? [text.trimEnd()] : []));
+  // A block needs an empty line before it, also the first one.
+  return codeBlocks(`\n${section}`).flatMap(({ language, text }) => (language === '' ? [text.trimEnd()] : []));
 }
 
 /** Runs commands as the page says, but with the images of this test and the chosen Helm. */
@@ -198,7 +199,8 @@ test('the operator of the tutorial gets a version and a webhook by docs/version-
 
   await loadImage('0.2.0');
   for (const command of commandsUnder('Release it')) await run(command);
-  const [commands = '', refused = ''] = commandsUnder('Try it');
+  const [commands = '', refused = '', ...others] = commandsUnder('Try it');
+  expect(others).toEqual([]);
   expect(await run(commands)).toMatch(/A cup of tea\?en\S+$/);
   const [refusal = 'no refusal'] = codeBlocks(page).flatMap(({ language, text }) =>
     language === 'text' ? [text.trim()] : [],
@@ -312,7 +314,10 @@ test.each([
   process.stdout.write(
     `killed ${isLeader ? 'leader' : 'standby'}: endpoint removed after ${(unreadyMs - killedMs).toFixed(0)} ms; ` +
       `${lines.length} of ${load.sent} requests failed, ${inFlight} were in flight, ${sent} sent by then\n` +
-      lines.map((line) => `  ${line}\n`).join(''),
+      lines
+        .slice(0, 10)
+        .map((line) => `  ${line}\n`)
+        .join(''),
   );
   // The API server learns of the change a little later than this test.
   expect(load.failures.filter(({ startedMs }) => startedMs > unreadyMs + 1000)).toEqual([]);

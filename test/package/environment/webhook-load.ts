@@ -57,6 +57,8 @@ export class WebhookLoad {
   #admissions = 0;
   #conversions = 0;
   #sent = 0;
+  /** How often a name was used. */
+  #uses = 0;
 
   private constructor(options: WebhookLoadOptions) {
     this.#options = options;
@@ -110,7 +112,7 @@ export class WebhookLoad {
       while (this.#inFlight.size >= maxInFlight) await Promise.race(this.#inFlight);
       // The first requests create what the others use.
       if (i % 2 === 0 || this.#names.length === 0) this.#admit(i);
-      else this.#read(i);
+      else this.#read();
       // Does not catch up after a delay, so the pace stays steady.
       nextMs = Math.max(nextMs + periodMs, performance.now());
       await delay(Math.max(0, nextMs - performance.now()), undefined, { signal }).catch(() => {});
@@ -131,7 +133,7 @@ export class WebhookLoad {
       });
       return;
     }
-    const key = { namespace, name: this.#anyName(i) };
+    const key = { namespace, name: this.#nextName() };
     if (turn === 5) {
       const body = { spec: { text: `cafe\u0301 ${i}` } };
       this.#send(`refuse ${key.name}`, 'admission', () =>
@@ -151,9 +153,9 @@ export class WebhookLoad {
     }
   }
 
-  #read(i: number): void {
+  #read(): void {
     const { client, namespace } = this.#options;
-    const name = this.#anyName(i);
+    const name = this.#nextName();
     this.#send(`read ${name} as v1`, 'conversion', async () => {
       const { spec } = await client.get(ConvertedGreeting, { namespace, name });
       return /^text \d+$/.test(spec.message);
@@ -165,9 +167,11 @@ export class WebhookLoad {
     this.#send(`delete ${name}`, 'other', () => client.delete(StoredGreeting, { namespace, name }).then(() => true));
   }
 
-  #anyName(i: number): string {
+  /** In turn, so that two requests in flight rarely change the same object: the API server repeats a conflict. */
+  #nextName(): string {
     const used = this.#names.slice(-usedObjects);
-    return used[i % used.length] ?? '';
+    this.#uses += 1;
+    return used[this.#uses % used.length] ?? '';
   }
 
   #send(request: string, counted: 'admission' | 'conversion' | 'other', action: () => Promise<boolean>): void {
