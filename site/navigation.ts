@@ -39,6 +39,7 @@ export const sections: readonly Section[] = [
       'docs/recipes-opentelemetry.md',
       'docs/from-client-node.md',
       'docs/from-controller-runtime.md',
+      'docs/version-and-webhook.md',
       'docs/versions.md',
     ],
     reference: [

@@ -9,12 +9,14 @@ import {
 import { ApiError, isInvalid, isNotFound } from '@echoperator/runtime/client';
 import {
   CustomResourceDefinition,
+  Lease,
   MutatingWebhookConfiguration,
   Secret,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
   ValidatingWebhookConfiguration,
 } from '@echoperator/runtime/kinds';
+import type { LeaderElectionOptions } from '@echoperator/runtime/process';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import * as Type from 'typebox';
 import { eventually } from '../../testkit/eventually.ts';
@@ -106,8 +108,11 @@ async function install(): Promise<void> {
   }
 }
 
-async function run(certificates: WebhooksOptions['certificates'] = { propagationMs: 1 }): Promise<RunningWebhooks> {
-  const running = await runWebhooks(cluster, { ...settings, namespace, certificates }, cleanUp);
+async function run(
+  certificates: WebhooksOptions['certificates'] = { propagationMs: 1 },
+  leaderElection?: LeaderElectionOptions,
+): Promise<RunningWebhooks> {
+  const running = await runWebhooks(cluster, { ...settings, namespace, certificates }, cleanUp, leaderElection);
   // API servers use their caches of the configurations.
   await eventually('the API server uses the webhooks', () =>
     cluster.client
@@ -116,6 +121,9 @@ async function run(certificates: WebhooksOptions['certificates'] = { propagation
   );
   return running;
 }
+
+/** A MicroTime. */
+const now = (): string => new Date().toISOString().replace('Z', '000Z');
 
 const card = (name: string, text: string, size?: number) => ({
   metadata: { name, namespace },
@@ -161,6 +169,17 @@ test('refuses with all errors, applies defaults, and leaves deletions and the st
   await client.delete(Card, created.metadata);
   await client.patch(Card, created.metadata, { type: 'merge', body: { metadata: { finalizers: null } } });
   await eventually('the object is gone', () => client.get(Card, created.metadata).then(() => false, isNotFound));
+});
+
+test('a standby becomes ready if the leader creates no certificate, as one of a release without webhooks', async () => {
+  const { client } = cluster;
+  const lease = { namespace, name: 'card-operator' };
+  const holder = { holderIdentity: 'previous-release', leaseDurationSeconds: 3600, renewTime: now() };
+  await create(Lease, { metadata: lease, spec: holder });
+  await install();
+  const { operator } = await run({ propagationMs: 60_000 }, { lease });
+  expect(operator.elector?.isLeading).toBe(false);
+  expect((await client.create(Card, card('standby', 'four'), { dryRun: true })).spec.size).toBe(4);
 });
 
 test('writes the bundle again after another client has replaced the configuration', async () => {

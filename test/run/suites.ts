@@ -163,6 +163,11 @@ export const nightlySuites: readonly Suite[] = [
     ...onCluster,
     programs: [...new Set([...apiServer, ...clusterPrograms, 'helm4' as const])],
   },
+  {
+    ...nightly('nightly-webhooks', { folder: 'package', paths: '/webhooks' }),
+    ...onCluster,
+    programs: [...new Set([...apiServer, ...clusterPrograms, 'helm4' as const])],
+  },
   nightly('nightly-kinds', { folder: 'kinds' }),
   {
     ...nightly('nightly-helm', { folder: 'e2e', paths: '/(helm|image-registry)' }),

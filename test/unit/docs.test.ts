@@ -291,7 +291,8 @@ describe('the commands that the pages show', () => {
     const builtIn = Object.values(builtInKinds).flatMap(({ kind, plural }) => [kind.toLowerCase(), plural]);
     const short = ['pod', 'pods', 'crd', 'pvc', 'pv'];
     // The kinds of the guide and of a new operator, and a placeholder.
-    const ofThePage = ['greeting', 'greetings', 'samplekind', 'KIND'];
+    const versions = ['greetings.v1alpha1.example.com', 'greetings.v1.example.com'];
+    const ofThePage = ['greeting', 'greetings', ...versions, 'samplekind', 'KIND'];
     const known = new Set([...custom, ...builtIn, ...short, ...ofThePage]);
     const verbs = ['get', 'describe', 'delete', 'wait', 'patch', 'edit', 'explain'];
     const named = commands.flatMap(({ path, words: [verb = '', resources = ''] }) => {
@@ -342,6 +343,7 @@ describe('the blocks of commands', () => {
     'docs/postgres-writer.md#PostgresWriter': 'test/kinds/external.test.ts',
     'docs/postgres-writer.md#Set it up': ofPagesNightly,
     'docs/troubleshooting.md': ofPages,
+    'docs/version-and-webhook.md': 'test/package/webhooks.nightly.test.ts',
     'docs/writing-an-operator.md': 'test/package/environment/guide.ts',
     'docs/lower-layer.md': 'test/package/environment/guide.ts',
   };
@@ -434,6 +436,15 @@ test('docs/versions.md shows TypeScript that type-checks against the runtime', a
   expect(others).toEqual([]);
   const { 'greeter.ts': first = '' } = guideFiles;
   const files = { 'greeter.ts': first, 'versions.ts': greeter, 'serve.ts': main, 'manifests.ts': manifests };
+  expect(await typeErrors(files, { declaration: false })).toBe('');
+});
+
+test('docs/version-and-webhook.md shows TypeScript that type-checks against the runtime', async () => {
+  const [greeting = '', declared = '', main = '', print = '', ...others] = codeBlocks(
+    page('version-and-webhook'),
+  ).flatMap(({ language, text }) => (language === 'ts' ? [text] : []));
+  expect(others).toEqual([]);
+  const files = { 'greeting.ts': greeting, 'webhooks.ts': declared, 'main.ts': main, 'print-webhooks.ts': print };
   expect(await typeErrors(files, { declaration: false })).toBe('');
 });
 

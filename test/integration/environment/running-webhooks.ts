@@ -2,7 +2,7 @@ import type { Operator } from '@echoperator/runtime';
 import { type WebhooksOptions, webhooks } from '@echoperator/runtime/admission';
 import { kubeconfigConnection } from '@echoperator/runtime/client';
 import type { RunningService } from '@echoperator/runtime/process';
-import { connectOperator } from '@echoperator/runtime/process';
+import { type ConnectOptions, connectOperator } from '@echoperator/runtime/process';
 import { eventually } from '../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
@@ -20,15 +20,17 @@ export interface RunningWebhooks {
  * Serves webhooks on loopback. They are ready, but the API server may not call them yet.
  *
  * @param cleanUp gets what stops them, also if they do not become ready.
+ * @param leaderElection default: none, the operator leads.
  */
 export async function runWebhooks(
   cluster: TestCluster,
   options: WebhooksOptions,
   cleanUp: (() => Promise<unknown>)[],
+  leaderElection?: ConnectOptions['leaderElection'],
 ): Promise<RunningWebhooks> {
   const log = new RecordingLog();
   const connection = await kubeconfigConnection(cluster.kubeconfig);
-  const operator = await connectOperator({ name: options.name, log, connection });
+  const operator = await connectOperator({ name: options.name, log, connection, leaderElection });
   const service = await webhooks({
     ...options,
     host: '127.0.0.1',

@@ -6,7 +6,7 @@ import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 import { runSteps, standardDisplay } from '../../../tools/progress.ts';
 import { publishedPackages } from '../../../tools/release/npm-package.ts';
-import { createOperator, installOperator } from './created-operator.ts';
+import { createOperator, installOperator, installWebhooks } from './created-operator.ts';
 import { guideCommands } from './guide.ts';
 import { ensureNode24 } from './node24.ts';
 import { EmptyProject, packTarballs, type Tarballs } from './project.ts';
@@ -127,6 +127,7 @@ async function fillCache(
     commands.guide.replace(tarballs.runtime, await manifest('runtime')),
     commands.types.replace(tarballs.testing, await manifest('testing')).replace(tarballs.cli, await manifest('cli')),
     versions,
+    installWebhooks,
   ].join('\n');
   const filled = join(npmCache, `filled-${createHash('sha256').update(wanted).digest('hex')}`);
   const isFilled = await access(filled).then(
@@ -138,6 +139,8 @@ async function fillCache(
   await project.run(`${commands.guide} --prefer-offline`);
   await project.run(`${commands.types} --prefer-offline`);
   const parent = await EmptyProject.make(join(folder, 'created'), projectEnvironment({ node24, npmCache }));
-  await (await createOperator(parent, tarballs)).run(`${installOperator(tarballs)} --prefer-offline`);
+  const operator = await createOperator(parent, tarballs);
+  await operator.run(`${installOperator(tarballs)} --prefer-offline`);
+  await operator.run(`${installWebhooks} --prefer-offline`);
   await writeFile(filled, wanted);
 }

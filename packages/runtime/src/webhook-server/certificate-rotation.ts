@@ -60,8 +60,8 @@ interface TargetObject {
 }
 
 /**
- * Creates and renews the certificates of webhooks, and writes their authorities into every `caBundle`. Only a leader
- * may run it.
+ * Creates and renews the certificates of webhooks, and writes their authorities into every `caBundle`. The
+ * leader runs it. A replica without a certificate may make passes too.
  *
  * Guarantees: a certificate is written only after every existing target has trusted its authority for the propagation
  * time; before that, nothing but the certificate of a trusted authority is in the Secret. An authority leaves the

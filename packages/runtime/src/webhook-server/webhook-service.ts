@@ -1,8 +1,10 @@
+import { isConflict } from '../client/api-error.ts';
 import { createClient } from '../client/create-client.ts';
 import { podNamespace } from '../client/in-cluster.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { OperatorService, RunningService } from '../process/operator-service.ts';
 import type { Logger } from '../shared/logger.ts';
+import { pause } from '../shared/pause.ts';
 import type { CaBundleTarget } from './ca-bundle-target.ts';
 import { certificateReader } from './certificate-reader.ts';
 import { CertificateRotation, type CertificateTimes } from './certificate-rotation.ts';
@@ -81,7 +83,7 @@ async function start(operator: Operator, options: StartOptions): Promise<Running
   // Every replica loads it, so that a missing package is found at the first start and not at the first renewal.
   const issuer = isProvided ? undefined : await loadX509Issuer();
   const service = `${serviceNameOf(options)}.${namespace}.svc`;
-  const rotation = new CertificateRotation(operator.client, {
+  const rotationOptions = {
     secret,
     targets: writesBundles ? targets : [],
     names: [service, ...additionalNames].map(canonicalName),
@@ -90,7 +92,8 @@ async function start(operator: Operator, options: StartOptions): Promise<Running
     issuer,
     times,
     log,
-  });
+  };
+  const rotation = new CertificateRotation(operator.client, rotationOptions);
   if (writesBundles || issuer !== undefined) operator.manager.task((signal) => rotation.run(signal));
   const server = await WebhookServer.start({ ...options, handlers, port, log });
   // A client of its own: it reads while this process does not lead, and until the server has stopped.
@@ -101,15 +104,46 @@ async function start(operator: Operator, options: StartOptions): Promise<Running
     { client, secret, reader: certificateReader, server, propagationMs, log },
     stopped.signal,
   );
+  const creating =
+    issuer === undefined
+      ? undefined
+      : createMissingCertificate(new CertificateRotation(client, rotationOptions), server, log, stopped.signal);
   log.info({ port: server.port }, 'webhooks are served');
   return {
     waitingFor: () => server.problem,
     stop: async () => {
       await server.stop();
       stopped.abort();
-      await following;
+      await Promise.all([following, creating]);
       await client.close();
       log.info({}, 'webhooks have stopped');
     },
   };
+}
+
+/** How long a replica without a certificate waits for the leader, and pauses between two passes. */
+const missingCertificateMs = 5000;
+
+/**
+ * Creates the certificate if the leader does not, until the signal aborts. The leader may be a replica of a release
+ * without webhooks: it stays until this replica is ready, which needs a certificate. Each write carries the version that
+ * it is computed from, so a leader that does the same is no danger.
+ */
+async function createMissingCertificate(
+  rotation: CertificateRotation,
+  server: WebhookServer,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  await pause(missingCertificateMs, signal);
+  while (!signal.aborted) {
+    let waitMs = missingCertificateMs;
+    try {
+      if (!server.hasCertificate) waitMs = Math.min(await rotation.reconcile(signal), missingCertificateMs);
+    } catch (error) {
+      if (!signal.aborted && !isConflict(error))
+        log.warn({ err: error }, 'this replica could not create a certificate');
+    }
+    await pause(waitMs, signal);
+  }
 }

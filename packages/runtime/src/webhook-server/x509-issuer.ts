@@ -39,7 +39,9 @@ async function loadX509(): Promise<X509> {
   try {
     // The library's dependency injection needs it, and does not import it itself.
     await import('reflect-metadata');
-    return await import('@peculiar/x509');
+    const module: X509 & { readonly default?: X509 } = await import('@peculiar/x509');
+    // A bundler that splits code, such as esbuild, gives a CommonJS package only a default export.
+    return module.default ?? module;
   } catch (cause) {
     throw new MissingPackageError(
       `certificates of webhooks need two more packages: npm install ${packages}. Or provide a Secret with certificates`,
