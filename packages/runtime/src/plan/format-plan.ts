@@ -64,7 +64,7 @@ function sectionOf(title: string, lines: readonly Line[]): string {
 }
 
 const placeOf = ({ write: { kind, namespace } }: Line): string =>
-  namespace === undefined ? kind : `${kind} in ${namespace}`;
+  shown(namespace === undefined ? kind : `${kind} in ${namespace}`);
 
 const signatureOf = ({ write, owner }: Line): string =>
   JSON.stringify([write.action, write.fields, write.note, owner.kind, owner.waitsFor]);
@@ -75,7 +75,8 @@ function groupText(group: readonly Line[]): readonly string[] {
   const { write, owner } = first;
   const names = group.map((line) => ownName(line)).slice(0, maxNames);
   const rest = group.length - names.length;
-  const waits = owner.waitsFor === undefined ? [] : [`      then ${owner.kind} waits for ${shown(owner.waitsFor)}`];
+  const waits =
+    owner.waitsFor === undefined ? [] : [`      then ${shown(`${owner.kind} waits for ${owner.waitsFor}`)}`];
   return [
     `    ${write.action} ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
     ...fieldTexts(write.fields),
@@ -87,7 +88,8 @@ function groupText(group: readonly Line[]): readonly string[] {
 /** The object's name, and the name of the object that is reconciled if it is another one. */
 function ownName({ write, owner }: Line): string {
   const isOwn = write.kind === owner.kind && write.name === owner.name;
-  return isOwn ? write.name : `${write.name} (${owner.kind} ${owner.name})`;
+  // Names of roles may contain control characters.
+  return shown(isOwn ? write.name : `${write.name} (${owner.kind} ${owner.name})`);
 }
 
 function fieldTexts(fields: readonly FieldChange[]): readonly string[] {
@@ -111,7 +113,9 @@ function listOf(title: string, objects: readonly PlannedObject[], textOf: (objec
   if (objects.length === 0) return '';
   const groups = Map.groupBy(objects, (object) => `${object.kind}: ${textOf(object)}`);
   const texts = [...groups].map(([text, group]) => {
-    const names = group.slice(0, maxNames).map(({ namespace, name }) => (namespace ? `${namespace}/${name}` : name));
+    const names = group
+      .slice(0, maxNames)
+      .map(({ namespace, name }) => shown(namespace ? `${namespace}/${name}` : name));
     const rest = group.length - names.length;
     return `  ${shown(text)}\n    ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
   });

@@ -25,6 +25,13 @@ export class PlannedCallError extends PlanEndError {
   }
 }
 
+/** The API server did not process a request, so nobody knows what follows. Another attempt may succeed. */
+export class UnansweredError extends PlanEndError {
+  constructor(request: ClientRequest, error: unknown) {
+    super(`no answer to ${request.verb} of ${nameOf(request)}: ${summarizeError(error)}`);
+  }
+}
+
 /** What dry runs have shown of one object. */
 interface Written {
   /** `created`: only the dry run has it. `deleted`: only the dry run has deleted it. */
@@ -107,6 +114,7 @@ export class PlannedReconcile {
 
   readonly request: RequestHook = async <R>(request: ClientRequest, send: () => Promise<R>): Promise<R> => {
     if (this.#end !== undefined) throw this.#end;
+    this.signal.throwIfAborted();
     if (request.verb === 'get' || request.verb === 'list' || request.isDryRun === true)
       return this.#read(request, send);
     const { key } = request;
@@ -124,7 +132,11 @@ export class PlannedReconcile {
       return known.object as R;
     }
     await this.#options.throttle(this.#options.signal);
-    return send();
+    try {
+      return await send();
+    } catch (error) {
+      throw isAnswer(error) || this.signal.aborted ? error : this.#unanswered(request, error);
+    }
   }
 
   async #write<R>(request: WriteRequest, send: () => Promise<R>): Promise<R> {
@@ -143,21 +155,32 @@ export class PlannedReconcile {
     }
     if (known?.state === 'created') throw this.#unfollowable(request, 'exists only in the dry run');
     if (known?.parts.has(subresource)) throw this.#unfollowable(request, 'was already written in this dry run');
-    const before = verb === 'create' ? undefined : await this.#live(kind, key);
-    try {
-      await this.#options.throttle(this.#options.signal);
-      const response = await send();
-      this.#accepted(request, before, response as KubeObject | undefined);
-      return this.#withEarlierParts(request, response);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (isWithoutDryRun(error)) {
-        this.#record(request, actionOf(request, before, undefined), [], 'the fields are unknown');
-        throw this.#stop(`an admission webhook of ${nameOf(request)} has side effects and supports no dry run`);
-      }
+    const before = verb === 'create' ? undefined : await this.#live(request);
+    await this.#options.throttle(this.#options.signal);
+    const response = await send().catch((error: unknown) => {
+      throw this.#failed(request, before, error);
+    });
+    this.#accepted(request, before, response as KubeObject | undefined);
+    return this.#withEarlierParts(request, response);
+  }
+
+  /** Records a write whose dry run failed. Returns the error for the reconcile. */
+  #failed(request: WriteRequest, before: KubeObject | undefined, error: unknown): unknown {
+    if (this.signal.aborted || error instanceof TypeError) return error;
+    const isSupported = !isWithoutDryRun(error);
+    if (isSupported && isAnswer(error)) {
       this.#record(request, 'refused', [], summarizeError(error));
-      throw error;
+      return error;
     }
+    this.#record(request, actionOf(request, before, undefined), [], 'the fields are unknown');
+    return isSupported
+      ? this.#unanswered(request, error)
+      : this.#stop(`an admission webhook of ${nameOf(request)} has side effects and supports no dry run`);
+  }
+
+  #unanswered(request: ClientRequest, error: unknown): PlanEndError {
+    this.#end ??= new UnansweredError(request, error);
+    return this.#end;
   }
 
   #accepted(request: WriteRequest, before: KubeObject | undefined, response: KubeObject | undefined): void {
@@ -206,15 +229,16 @@ export class PlannedReconcile {
   }
 
   /** The object before the write. Undefined: there is none. */
-  async #live(kind: Kind, key: ObjectKey): Promise<KubeObject | undefined> {
+  async #live(request: WriteRequest): Promise<KubeObject | undefined> {
     const { client, throttle, signal, cached } = this.#options;
+    const { kind, key } = request;
     await throttle(signal);
     try {
       return await client.get(kind, key, { signal });
     } catch (error) {
       if (isNotFound(error)) return undefined;
       if (isForbidden(error)) return cached(kind, key);
-      throw error;
+      throw isAnswer(error) || signal.aborted ? error : this.#unanswered({ ...request, verb: 'get' }, error);
     }
   }
 
@@ -253,7 +277,8 @@ export class PlannedReconcile {
 
 type WriteRequest = ClientRequest & { readonly key: ObjectKey };
 
-const nameOf = ({ kind, key }: WriteRequest): string => `${kind.kind} ${keyString(key)}`;
+const nameOf = ({ kind, key }: ClientRequest): string =>
+  key === undefined ? kind.plural : `${kind.kind} ${keyString(key)}`;
 
 const isAbout = (write: PlannedWrite, kind: Kind, { namespace, name }: ObjectKey): boolean =>
   write.kind === kind.kind &&
@@ -288,9 +313,21 @@ export function readyOf(object: KubeObject | undefined): Condition | undefined {
 
 const reasonOf = (object: KubeObject | undefined): string | undefined => readyOf(object)?.reason;
 
-/** The API server's response if a webhook declares side effects (k8s.io/apiserver, admission/plugin/webhook). */
-const isWithoutDryRun = ({ code, status }: ApiError): boolean =>
-  code === 400 && status.message?.includes('does not support dry run') === true;
+/**
+ * The API server's response if a webhook declares side effects (k8s.io/apiserver, admission/plugin/webhook). A refusal
+ * may quote a text like that from an object.
+ */
+const isWithoutDryRun = (error: unknown): boolean =>
+  error instanceof ApiError &&
+  error.code === 400 &&
+  /^admission webhook "[^"]*" does not support dry run$/.test(error.status.message ?? '');
+
+/**
+ * Whether the API server has decided about a request. A server that is overloaded, that fails or that cannot call a
+ * webhook has not: the same request may succeed in the upgrade.
+ */
+const isAnswer = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.code !== 429 && error.code < 500;
 
 /** Whether the cache was behind, so that the reconcile should run again. */
 export const isStaleCache = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);

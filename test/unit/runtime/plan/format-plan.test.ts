@@ -68,3 +68,29 @@ test('counts the changes of the wanted types: neither external calls, nor status
   expect(countChanges(plan, [])).toBe(0);
   expect(countChanges({ reconciled: 1, seconds: 1, objects: [owner('a', { externalCall: 'x' })] })).toBe(0);
 });
+
+test('no text of an object reaches the terminal raw', () => {
+  const bad = '\u001b[2Jx\n\u009b31m\u202e';
+  const text = formatPlan({
+    reconciled: 1,
+    seconds: 1,
+    objects: [
+      owner(bad, {
+        namespace: bad,
+        kind: bad,
+        waitsFor: bad,
+        writes: [
+          write('change', bad, bad, {
+            namespace: bad,
+            note: bad,
+            fields: [{ path: bad, before: bad, after: { [bad]: bad } }],
+          }),
+        ],
+      }),
+      owner(bad, { namespace: bad, externalCall: bad }),
+      owner(bad, { namespace: bad, incomplete: bad }),
+    ],
+  });
+  expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u);
+  expect(text.split('\n').filter((line) => line.includes('31m') && !line.startsWith('  '))).toEqual([]);
+});

@@ -1,4 +1,4 @@
-import { ApiError, type Client, type ClientRequest } from '@echoperator/runtime/client';
+import { ApiError, type Client, type ClientRequest, NoResponseError } from '@echoperator/runtime/client';
 import { ConfigMap, Pod } from '@echoperator/runtime/kinds';
 import { expect, test } from '@jest/globals';
 import { PlannedReconcile } from '../../../../packages/runtime/src/plan/planned-reconcile.ts';
@@ -54,4 +54,36 @@ test('a write that changes nothing is recorded as such', async () => {
   const reconcile = newReconcile();
   await reconcile.request(request({ verb: 'apply' }), async () => stored);
   expect(reconcile.writes).toMatchObject([{ action: 'none', verb: 'apply' }]);
+});
+
+const failures = [
+  ['429', new ApiError('PATCH /x', 429, { code: 429, reason: 'TooManyRequests' })],
+  ['500', new ApiError('PATCH /x', 500, { code: 500, reason: 'InternalError' })],
+  ['no response', new NoResponseError('PATCH /x', new Error('reset'), true)],
+] as const;
+
+test.each(failures)('a write with %s ends the plan, even if the reconcile hides the failure', async (_, failure) => {
+  const reconcile = newReconcile();
+  await reconcile.request(request(), () => Promise.reject(failure)).catch(() => undefined);
+  expect(reconcile.writes).toMatchObject([{ action: 'change', note: 'the fields are unknown' }]);
+  expect(reconcile.end?.message).toMatch(/^no answer to patch of Pod default\/a: /);
+  await expect(reconcile.request(request({ kind: ConfigMap }), async () => stored)).rejects.toBe(reconcile.end);
+});
+
+test.each(failures)('a read with %s ends the plan too, but a refused read is an answer', async (_, failure) => {
+  const reconcile = newReconcile();
+  const read = request({ verb: 'get' });
+  const forbidden = new ApiError('GET /x', 403, { code: 403, reason: 'Forbidden' });
+  await expect(reconcile.request(read, () => Promise.reject(forbidden))).rejects.toBe(forbidden);
+  expect(reconcile.end).toBeUndefined();
+  await reconcile.request(read, () => Promise.reject(failure)).catch(() => undefined);
+  expect(reconcile.end?.message).toMatch(/^no answer to get of Pod/);
+});
+
+test('a refusal that quotes the text of a webhook without dry runs is a refusal', async () => {
+  const reconcile = newReconcile();
+  const message = 'spec.color: "admission webhook "a" does not support dry run" is not a color';
+  const refusal = new ApiError('PATCH /x', 400, { code: 400, reason: 'BadRequest', message });
+  await expect(reconcile.request(request(), () => Promise.reject(refusal))).rejects.toBe(refusal);
+  expect(reconcile.writes).toMatchObject([{ action: 'refused' }]);
 });
