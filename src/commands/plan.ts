@@ -88,7 +88,8 @@ function requireKind(name: string): void {
 /** Otherwise the plan of an empty variable, or of a namespace that the operator does not watch, would have no change. */
 function requireNamespace(name: string, { watchNamespaces }: Config): void {
   if (watchNamespaces?.includes(name) ?? name !== '') return;
-  const takes = watchNamespaces === undefined ? 'a namespace' : `one of WATCH_NAMESPACES: ${watchNamespaces.join(', ')}`;
+  const takes =
+    watchNamespaces === undefined ? 'a namespace' : `one of WATCH_NAMESPACES: ${watchNamespaces.join(', ')}`;
   throw new PlanUsageError(`plan: --namespace: got ${name || 'nothing'}, takes ${takes}`);
 }
 

@@ -65,7 +65,10 @@ test('what is not authorized, or stopped by a signal, has the exit code 1 and on
   const namespace = await cluster.namespace();
   // Nothing listens at the port. The plan waits until it is stopped.
   const kubeconfig = join(process.env.INTEGRATION_FOLDER ?? '', `${namespace}.kubeconfig`);
-  await writeFile(kubeconfig, (await readFile(cluster.kubeconfig, 'utf8')).replace(/(server: https?:\/\/[^:]*):\d+/, '$1:1'));
+  await writeFile(
+    kubeconfig,
+    (await readFile(cluster.kubeconfig, 'utf8')).replace(/(server: https?:\/\/[^:]*):\d+/, '$1:1'),
+  );
   const running = operatorCommand(['plan'], { KUBECONFIG: kubeconfig, LOG_LEVEL: 'warn' });
   await once(running.stderr, 'data');
   running.kill('SIGINT');
@@ -76,9 +79,15 @@ test('what is not authorized, or stopped by a signal, has the exit code 1 and on
 
 test('a plan opens no connection to an external system', async () => {
   const namespace = await cluster.namespace();
-  const pet = { metadata: { namespace, name: 'rex' }, spec: { name: 'Rex', type: 'dog', birthday: '2021-04-01T00:00:00Z' } };
+  const pet = {
+    metadata: { namespace, name: 'rex' },
+    spec: { name: 'Rex', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
+  };
   await cluster.client.create(controllers.pet.kind, pet as never);
-  const row = { metadata: { namespace, name: 'ann' }, spec: { table: 'students', name: 'Ann', age: 23, country: 'Spain' } };
+  const row = {
+    metadata: { namespace, name: 'ann' },
+    spec: { table: 'students', name: 'Ann', age: 23, country: 'Spain' },
+  };
   await cluster.client.create(controllers.postgresWriter.kind, row as never);
   let connections = 0;
   const server = createServer((socket) => {
