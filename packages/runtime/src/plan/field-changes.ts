@@ -1,5 +1,6 @@
 import { isObject } from '../apply/json.ts';
 import type { FieldChange } from './plan.ts';
+import { excerpt } from './shown-fields.ts';
 
 /**
  * The server sets these members of the metadata itself. Field owners are compared separately. Items of lists lack the
@@ -12,6 +13,9 @@ const ignoredPaths = new Set([
   'metadata.resourceVersion',
   'metadata.generation',
 ]);
+
+/** A longer key is cut in a path, so that the paths of its members do not repeat it. Keys of labels have 317 characters. */
+const maxNameLength = 320;
 
 /** Keys that need no brackets in a path. */
 const plainName = /^[\w-]+$/;
@@ -115,7 +119,8 @@ function nameOf(item: unknown): string | undefined {
   return [name, type].find((each) => typeof each === 'string') as string | undefined;
 }
 
-function memberPath(path: string, name: string, isItem: boolean): string {
+function memberPath(path: string, key: string, isItem: boolean): string {
+  const name = excerpt(key, maxNameLength);
   if (isItem || !plainName.test(name)) return `${path}[${name}]`;
   return path === '' ? name : `${path}.${name}`;
 }

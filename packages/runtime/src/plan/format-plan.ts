@@ -1,5 +1,6 @@
 import { printable } from '../observability/printable.ts';
 import type { FieldChange, Plan, PlannedAction, PlannedObject, PlannedWrite } from './plan.ts';
+import { excerpts } from './shown-fields.ts';
 
 /** A write and the object whose reconcile would send it. */
 interface Line {
@@ -105,8 +106,10 @@ function changeText(field: FieldChange): string {
 
 function valueText(field: FieldChange, side: 'before' | 'after'): string {
   if (!(side in field)) return '(none)';
-  const text = JSON.stringify(field[side]);
-  return printable(text.length > maxValueLength ? `${text.slice(0, maxValueLength)}…` : text);
+  const value = excerpts(field, maxValueLength)[side];
+  // The excerpt of an object is JSON already.
+  const isJson = typeof value === 'string' && typeof field[side] !== 'string';
+  return shown(isJson ? value : JSON.stringify(value));
 }
 
 function listOf(title: string, objects: readonly PlannedObject[], textOf: (object: PlannedObject) => string): string {

@@ -32,6 +32,7 @@ import {
   readyOf,
   UnansweredError,
 } from './planned-reconcile.ts';
+import { excerpt } from './shown-fields.ts';
 import { TimeLimit } from './time-limit.ts';
 
 /** Options of {@link planOperator}. */
@@ -75,6 +76,8 @@ export interface PlannedOperator {
 const defaultRequestsPerSecond = 200;
 /** Default of `reconcileTimeoutMs`. A dry run that takes longer tells nothing more. */
 const defaultReconcileTimeoutMs = 60_000;
+/** The most characters of a text about an object. */
+const maxTextLength = 1000;
 /** How often a plan looks whether its caches can be filled. */
 const cacheCheckMs = 200;
 /** How long the lists of a kind may fail before the plan fails. */
@@ -182,8 +185,8 @@ class Planner {
     this.#log = onlyProblems(options.log);
     this.#bucket = new TokenBucket({ perSecond, burst: Math.max(1, perSecond / 10), maxWaitMs: Infinity });
     const metrics = new Metrics(new Registry());
-    this.manager = new PlanManager({ client, log: this.#log, metrics, cacheSyncTimeoutMs }, (kind) =>
-      this.#current.getStore()?.shown(kind),
+    this.manager = new PlanManager({ client, log: this.#log, metrics, cacheSyncTimeoutMs }, () =>
+      this.#current.getStore(),
     );
     const events = new SilentEventRecorder({ client, controller: name, instance: name, log: this.#log });
     const elector = { fence: this.#closedGate() };
@@ -201,7 +204,8 @@ class Planner {
       if (!isSelected(select, controller.kind)) continue;
       const state = await controller.options.setUp?.(signal);
       if (state !== undefined) states.use(state);
-      objects.push(...(await this.#planAll(controller, signal)));
+      // Not by a spread, which fails for a hundred thousand objects.
+      for (const object of await this.#planAll(controller, signal)) objects.push(object);
     }
     return objects;
   }
@@ -302,6 +306,7 @@ class Planner {
     const abort = () => reject(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
     try {
+      signal.throwIfAborted();
       const running = this.#current.run(reconcile, () => options.reconcile(key, { client, signal, log }));
       return { result: await Promise.race([running, aborted]) };
     } catch (error) {
@@ -324,14 +329,15 @@ class Planner {
     if (writes.length === 0 && call === undefined && incomplete === undefined) return undefined;
     const object = this.#current.run(reconcile, () => store.get(keyOf({ metadata })));
     const waitsFor = call === undefined && incomplete === undefined ? waitOf(object, result) : undefined;
+    const shown = (text: string) => excerpt(reconcile.secrets.hideIn(text), maxTextLength);
     return {
       controller: name,
       kind: kind.kind,
       ...keyOf({ metadata }),
       writes,
-      ...(call !== undefined && { externalCall: call.call }),
-      ...(incomplete !== undefined && { incomplete }),
-      ...(waitsFor !== undefined && { waitsFor }),
+      ...(call !== undefined && { externalCall: shown(call.call) }),
+      ...(incomplete !== undefined && { incomplete: shown(incomplete) }),
+      ...(waitsFor !== undefined && { waitsFor: shown(waitsFor) }),
     };
   }
 

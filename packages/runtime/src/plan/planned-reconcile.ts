@@ -9,6 +9,8 @@ import { type KubeObject, keyString, type ObjectKey } from '../kind/object.ts';
 import { fieldChanges } from './field-changes.ts';
 import type { FieldChange, PlannedAction, PlannedWrite } from './plan.ts';
 import type { ShownObjects } from './planned-store.ts';
+import { SecretValues } from './secret-values.ts';
+import { shownFields } from './shown-fields.ts';
 
 /** The plan of an object ends here: the reconcile can do nothing more that a dry run could follow. */
 export class PlanEndError extends GateClosedError {
@@ -63,6 +65,8 @@ export interface PlannedReconcileOptions {
  */
 export class PlannedReconcile {
   readonly writes: PlannedWrite[] = [];
+  /** Of the Secrets that the reconcile has read or written. */
+  readonly secrets = new SecretValues();
   readonly #options: PlannedReconcileOptions;
   /** By `versionedResource`, then by `keyString`. */
   readonly #written = new Map<string, Map<string, Written>>();
@@ -93,6 +97,11 @@ export class PlannedReconcile {
   shown(kind: Kind): ShownObjects | undefined {
     const written = this.#written.get(versionedResource(kind));
     return written && new Map([...written].map(([key, { object }]) => [key, object]));
+  }
+
+  /** The reconcile has read an object of a cache. */
+  hasRead(kind: Kind, object: KubeObject): void {
+    if (isSecret(kind)) this.secrets.add(object);
   }
 
   /** The reconcile attempted to call an external system. It can send nothing more. */
@@ -133,7 +142,9 @@ export class PlannedReconcile {
     }
     await this.#options.throttle(this.#options.signal);
     try {
-      return await send();
+      const response = await send();
+      for (const object of objectsOf(response)) this.hasRead(kind, object);
+      return response;
     } catch (error) {
       throw isAnswer(error) || this.signal.aborted ? error : this.#unanswered(request, error);
     }
@@ -185,6 +196,7 @@ export class PlannedReconcile {
 
   #accepted(request: WriteRequest, before: KubeObject | undefined, response: KubeObject | undefined): void {
     const { kind, key, verb, subresource = '' } = request;
+    for (const object of [before, response]) if (object !== undefined) this.hasRead(kind, object);
     const isDeleted = response === undefined || isGone(request, response);
     const known = this.#writtenOf(kind, key);
     const parts = new Set([...(known?.parts ?? []), subresource]);
@@ -259,8 +271,10 @@ export class PlannedReconcile {
     if (write !== undefined) this.writes[index] = { ...write, action: 'replace' };
   }
 
-  #record(request: WriteRequest, action: PlannedAction, fields: readonly FieldChange[] = [], note?: string): void {
+  #record(request: WriteRequest, action: PlannedAction, changes: readonly FieldChange[] = [], why?: string): void {
     const { kind, key, verb, subresource } = request;
+    const { fields, rest } = shownFields(changes, (value) => this.secrets.isIn(value));
+    const note = why ?? (rest > 0 ? `${rest} more fields are too long to show` : undefined);
     this.writes.push({
       action,
       verb,
@@ -273,6 +287,14 @@ export class PlannedReconcile {
       ...(note !== undefined && { note }),
     });
   }
+}
+
+const isSecret = ({ group, kind }: Kind): boolean => group === '' && kind === 'Secret';
+
+/** The objects of the response to a get or a list. */
+function objectsOf(response: unknown): readonly KubeObject[] {
+  if (typeof response !== 'object' || response === null) return [];
+  return 'items' in response ? (response.items as readonly KubeObject[]) : [response as KubeObject];
 }
 
 type WriteRequest = ClientRequest & { readonly key: ObjectKey };
@@ -292,7 +314,7 @@ function fieldsOf(
   after: KubeObject | undefined,
 ): readonly FieldChange[] | undefined {
   if (verb === 'delete' || before === undefined || after === undefined) return undefined;
-  return fieldChanges(before, after, { hasValues: !(kind.group === '' && kind.kind === 'Secret') });
+  return fieldChanges(before, after, { hasValues: !isSecret(kind) });
 }
 
 function actionOf(

@@ -94,3 +94,18 @@ test('no text of an object reaches the terminal raw', () => {
   expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u);
   expect(text.split('\n').filter((line) => line.includes('31m') && !line.startsWith('  '))).toEqual([]);
 });
+
+test('long values begin shortly before their first difference', () => {
+  const [before, after] = ['x'.repeat(500), `${'x'.repeat(400)}y${'x'.repeat(99)}`];
+  const fields = [
+    { path: 'data.text', before, after },
+    { path: 'spec.list', after: Array.from({ length: 100 }, (_, index) => index) },
+  ];
+  const text = formatPlan({
+    reconciled: 1,
+    seconds: 1,
+    objects: [owner('a', { writes: [write('change', 'ConfigMap', 'a', { fields })] })],
+  });
+  expect(text).toContain(`data.text: "…${'x'.repeat(80)}…" → "…${'x'.repeat(20)}y${'x'.repeat(59)}…"`);
+  expect(text).toContain('spec.list: (none) → [0,1,2,3,');
+});
