@@ -1,6 +1,7 @@
 import type { Logger } from '@echoperator/runtime';
 import { ConnectionError, connect, createClient } from '@echoperator/runtime/client';
-import { printableLines, terminationSignal } from '@echoperator/runtime/process';
+import { PlanError } from '@echoperator/runtime/plan';
+import { CacheSyncError, printableLines, terminationSignal } from '@echoperator/runtime/process';
 import { checkUninstall, StillNeededError } from './commands/check-uninstall.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions, unreleased } from './commands/crds.ts';
 import { ExplainError, ExplainUsageError, explainCommand } from './commands/explain.ts';
@@ -54,7 +55,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   if (args[0] === 'explain') {
     const color = process.stdout.isTTY;
     for await (const text of explainCommand(args.slice(1), readConfig(environment).explainDir, { color })) {
-      process.stdout.write(text);
+      await print(text);
     }
     return 0;
   }
@@ -63,7 +64,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
     const log = openLog(process, config.logLevel, { env: config.env, version }, process.stderr.fd);
     const signal = terminationSignal(process, log);
     const { text, hasChanges } = await planCommand(args.slice(1), { config, environment, log, userAgent, signal });
-    process.stdout.write(text);
+    await print(text);
     return hasChanges ? 3 : 0;
   }
   const command = commands.find((known) => known === args[0]);
@@ -121,6 +122,18 @@ async function runCommand(
   }
 }
 
+/**
+ * Writes to stdout and waits until the reader has all of it: the process exits with a long plan otherwise half sent. A
+ * reader that has gone, such as `head`, ends the wait too, and does not change the exit code.
+ */
+async function print(text: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const ended = () => resolve();
+  process.stdout.once('error', ended);
+  process.stdout.write(text, ended);
+  await promise;
+}
+
 function reportFailure(error: unknown): ExitCode {
   if (
     error instanceof ConfigError ||
@@ -131,7 +144,12 @@ function reportFailure(error: unknown): ExitCode {
     process.stderr.write(`${printableLines(error.message)}\n`);
     return 2;
   }
-  if (error instanceof StillNeededError || error instanceof ExplainError) {
+  if (
+    error instanceof StillNeededError ||
+    error instanceof ExplainError ||
+    error instanceof PlanError ||
+    error instanceof CacheSyncError
+  ) {
     process.stderr.write(`echoperator: ${printableLines(error.message)}\n`);
     return 1;
   }

@@ -6,6 +6,7 @@ import {
   countChanges,
   defaultChangeTypes,
   formatPlan,
+  PlanError,
   type PlanSelection,
   planOperator,
 } from '@echoperator/runtime/plan';
@@ -39,7 +40,7 @@ export async function planCommand(
   args: readonly string[],
   { config, environment, log, userAgent, signal }: PlanCommandOptions,
 ): Promise<{ readonly text: string; readonly hasChanges: boolean }> {
-  const { select, json, failOn, requestsPerSecond } = parse(args);
+  const { select, json, failOn, requestsPerSecond } = parse(args, config);
   const plan = await planOperator(
     {
       name: fieldManager,
@@ -52,7 +53,9 @@ export async function planCommand(
       ...(requestsPerSecond !== undefined && { requestsPerSecond }),
     },
     (operator) => addControllers(operator, config),
-  );
+  ).catch((cause: unknown) => {
+    throw signal.aborted ? new PlanError('plan: stopped by a signal', { cause }) : cause;
+  });
   const text = json ? `${printableLines(JSON.stringify(plan, undefined, 2))}\n` : formatPlan(plan);
   return { text, hasChanges: countChanges(plan, failOn) > 0 };
 }
@@ -64,9 +67,10 @@ interface PlanArguments {
   readonly requestsPerSecond: number | undefined;
 }
 
-function parse(args: readonly string[]): PlanArguments {
+function parse(args: readonly string[], config: Config): PlanArguments {
   const { namespace: namespaces, kind, json, ...values } = parsed(args);
   for (const name of kind ?? []) requireKind(name);
+  for (const name of namespaces ?? []) requireNamespace(name, config);
   return {
     select: { namespaces, kinds: kind },
     json,
@@ -79,6 +83,14 @@ function requireKind(name: string): void {
   const names = kinds.map(({ kind }) => kind.toLowerCase());
   const isKnown = kinds.some(({ kind, plural }) => [kind.toLowerCase(), plural].includes(name.toLowerCase()));
   if (!isKnown) throw new PlanUsageError(`plan: --kind: got ${name}, takes one of ${names.join(', ')}`);
+}
+
+/** Otherwise the plan of an empty variable, or of a namespace that the operator does not watch, would have no change. */
+function requireNamespace(name: string, { watchNamespaces }: Config): void {
+  if (watchNamespaces?.includes(name) ?? name !== '') return;
+  const takes =
+    watchNamespaces === undefined ? 'a namespace' : `one of WATCH_NAMESPACES: ${watchNamespaces.join(', ')}`;
+  throw new PlanUsageError(`plan: --namespace: got ${name || 'nothing'}, takes ${takes}`);
 }
 
 function changeTypesOf(text: string | undefined): readonly ChangeType[] {

@@ -8,9 +8,15 @@ import {
   type KubeObject,
   type Manifest,
 } from '@echoperator/runtime';
-import { createClient, kubeconfigConnection } from '@echoperator/runtime/client';
+import { ApiError, createClient, kubeconfigConnection } from '@echoperator/runtime/client';
 import { ConfigMap, CustomResourceDefinition, Event, Secret } from '@echoperator/runtime/kinds';
-import { type Plan, type PlannedObject, type PlannedOperator, planOperator } from '@echoperator/runtime/plan';
+import {
+  type Plan,
+  type PlannedObject,
+  type PlannedOperator,
+  type PlanOptions,
+  planOperator,
+} from '@echoperator/runtime/plan';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { Type } from 'typebox';
@@ -59,9 +65,13 @@ const plant = (name = 'rose') => create(Plant, name, { spec: { color: 'red' } })
 async function planWith(
   controller: ReturnType<typeof defineController>,
   setUp?: (operator: PlannedOperator) => Promise<void>,
+  options: Partial<PlanOptions> = {},
 ): Promise<Plan> {
   const connection = await kubeconfigConnection(cluster.kubeconfig);
-  return planOperator({ name: 'gardener', log, connection, namespaces: [namespace], controllers: [controller] }, setUp);
+  return planOperator(
+    { name: 'gardener', log, connection, namespaces: [namespace], controllers: [controller], ...options },
+    setUp,
+  );
 }
 
 async function onlyObject(controller: ReturnType<typeof defineController>): Promise<PlannedObject> {
@@ -235,4 +245,89 @@ test('each object is planned against the cluster as it is', async () => {
   });
   const { objects, reconciled } = await planWith(controller);
   expect([reconciled, objects.length, found]).toEqual([2, 2, [1, 1]]);
+});
+
+test('a reconcile that never ends, and ignores its signal, does not hold up the plan', async () => {
+  await plant('a');
+  await plant('b');
+  const controller = defineController(Plant, {
+    reasons,
+    reconcile: async ({ metadata: { name } }) => (name === 'a' ? new Promise<never>(() => {}) : undefined),
+  });
+  const { objects, reconciled } = await planWith(controller, undefined, { workers: 1, reconcileTimeoutMs: 500 });
+  expect(reconciled).toBe(2);
+  expect(objects).toMatchObject([{ name: 'a', incomplete: 'the reconcile did not end in time', writes: [] }]);
+});
+
+test('a low rate of requests does not use up the time of a reconcile', async () => {
+  for (const name of ['a', 'b', 'c', 'd']) await plant(name);
+  const controller = defineController(Plant, {
+    owns: [ConfigMap],
+    reasons,
+    reconcile: async ({ metadata: { name } }, { apply }) => {
+      await apply(ConfigMap, { metadata: { name: `pot-${name}` } });
+    },
+  });
+  // Each reconcile sends two requests, so the last ones wait for more than a second.
+  const options = { requestsPerSecond: 6, reconcileTimeoutMs: 900 };
+  const { objects } = await planWith(controller, undefined, options);
+  expect(objects.map(({ incomplete, writes }) => [incomplete, writes.length])).toEqual(Array(4).fill([undefined, 1]));
+});
+
+test('a kind that the API server does not serve ends the plan, with its name', async () => {
+  const Weed = defineKind({
+    group: 'test.example',
+    version: 'v1',
+    kind: 'Weed',
+    plural: 'weeds',
+    description: 'Its definition is not applied.',
+    spec: Type.Object({}),
+    status: Type.Object({}),
+  });
+  const controller = defineController(Weed, { reasons, reconcile: async () => {} });
+  await expect(planWith(controller, undefined, { cacheSyncTimeoutMs: 1000 })).rejects.toThrow(
+    'the API server has not listed weeds.test.example for 1 s: apply their CustomResourceDefinitions first',
+  );
+});
+
+test('an object that changes or is deleted while the plan runs is planned as it is then', async () => {
+  await plant('a');
+  await plant('b');
+  await plant('c');
+  const controller = defineController(Plant, {
+    owns: [ConfigMap],
+    reasons,
+    reconcile: async ({ metadata: { name }, spec: { color } }, { apply }) => {
+      if (name === 'a') {
+        await cluster.client.patch(
+          Plant,
+          { namespace, name: 'b' },
+          { type: 'merge', body: { spec: { color: 'blue' } } },
+        );
+        await cluster.client.delete(Plant, { namespace, name: 'c' });
+        return;
+      }
+      if (name === 'b' && color === 'red')
+        throw new ApiError('GET /x', 409, { code: 409, reason: 'Conflict', message: 'the cache is stale' });
+      await apply(ConfigMap, { metadata: { name: `pot-${name}` }, data: { color } });
+    },
+  });
+  const { objects } = await planWith(controller, undefined, { workers: 1 });
+  const b = objects.find(({ name }) => name === 'b');
+  expect(b).toMatchObject({ writes: [{ action: 'create', name: 'pot-b' }] });
+  expect(b?.incomplete).toBeUndefined();
+  expect(objects.every(({ incomplete }) => incomplete === undefined)).toBe(true);
+});
+
+test('the signal ends a plan at once, also while a reconcile hangs', async () => {
+  await plant();
+  const stop = new AbortController();
+  const controller = defineController(Plant, {
+    reasons,
+    reconcile: async () => {
+      stop.abort(new Error('stopped'));
+      return new Promise<never>(() => {});
+    },
+  });
+  await expect(planWith(controller, undefined, { signal: stop.signal })).rejects.toThrow('stopped');
 });

@@ -70,15 +70,33 @@ export async function expectNothingPlanned(
 ): Promise<Plan> {
   const names = Object.keys(counts) as (keyof Counts)[];
   const all = names.flatMap((name) => Array.from({ length: counts[name] }, (_, index) => ({ name, index })));
-  await forEachConcurrently(all, async ({ name, index }) => {
-    const kind: Kind = controllers[name].kind;
-    const manifest = { metadata: { namespace, name: `${name.toLowerCase()}-${index}` }, spec: specs[name](index) };
-    await cluster.client.create(kind, manifest as unknown as Manifest<KubeObject>);
-  });
-  const operator = await OperatorProcess.start(cluster.kubeconfig, settingsOf(namespace));
+  const log = phases(all.length);
+  // Reconciles while the objects are created. The API server limits how fast both are.
+  const operator = await OperatorProcess.start(cluster.kubeconfig, { ...settingsOf(namespace), NUM_WORKERS: '32' });
   try {
     // A plan of thousands of objects that are not reconciled yet would slow the operator down.
-    for (const name of names) await reported(cluster, namespace, controllers[name].kind, timeoutMs);
+    const signal = AbortSignal.timeout(timeoutMs);
+    const reported = Promise.all(
+      names.map((name) => waitForStatuses(cluster.client, controllers[name].kind, namespace, counts[name], signal)),
+    );
+    await Promise.race([
+      reported,
+      forEachConcurrently(
+        all,
+        async ({ name, index }) => {
+          const kind: Kind = controllers[name].kind;
+          const manifest = {
+            metadata: { namespace, name: `${name.toLowerCase()}-${index}` },
+            spec: specs[name](index),
+          };
+          await cluster.client.create(kind, manifest as unknown as Manifest<KubeObject>);
+        },
+        32,
+      ),
+    ]);
+    log('created');
+    await reported;
+    log('reported');
     await eventually(
       'a plan has no change',
       async () => {
@@ -89,6 +107,7 @@ export async function expectNothingPlanned(
       },
       timeoutMs,
     );
+    log('without a change');
   } finally {
     await operator.stop();
   }
@@ -103,11 +122,32 @@ export async function expectNothingPlanned(
   return plan;
 }
 
-/** Waits until the operator has written the status of every object of a kind. */
-async function reported({ client }: TestCluster, namespace: string, kind: Kind, timeoutMs: number): Promise<void> {
-  const isReported = (object: KubeObject): boolean => 'status' in object;
-  const all = async () => (await client.list(kind, { namespace })).items.every(isReported);
-  await eventually(`every ${kind.kind} has a status`, all, timeoutMs);
+/** Prints when a phase of many objects has ended. */
+function phases(objects: number): (phase: string) => void {
+  const startedAtMs = performance.now();
+  return (phase) => {
+    if (objects >= 1000) console.log(`${objects} objects ${phase} after ${seconds(performance.now() - startedAtMs)}`);
+  };
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+
+/** Waits by a watch until `count` objects of a kind have a status: lists of thousands would slow the operator down. */
+async function waitForStatuses(
+  client: TestCluster['client'],
+  kind: Kind,
+  namespace: string,
+  count: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const reported = new Set<string>();
+  // A watch without a version begins with the objects that exist. It may end at any time.
+  while (reported.size < count) {
+    for await (const { type, object } of client.watch(kind, { namespace, timeoutSeconds: 600, signal })) {
+      if (type !== 'BOOKMARK' && 'status' in object) reported.add(object.metadata.name);
+      if (reported.size >= count) return;
+    }
+  }
 }
 
 /** Starts the pods that nothing has started, because a pod that does not start in time changes a status. */

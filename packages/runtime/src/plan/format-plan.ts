@@ -1,5 +1,6 @@
 import { printable } from '../observability/printable.ts';
 import type { FieldChange, Plan, PlannedAction, PlannedObject, PlannedWrite } from './plan.ts';
+import { excerpts } from './shown-fields.ts';
 
 /** A write and the object whose reconcile would send it. */
 interface Line {
@@ -64,7 +65,7 @@ function sectionOf(title: string, lines: readonly Line[]): string {
 }
 
 const placeOf = ({ write: { kind, namespace } }: Line): string =>
-  namespace === undefined ? kind : `${kind} in ${namespace}`;
+  shown(namespace === undefined ? kind : `${kind} in ${namespace}`);
 
 const signatureOf = ({ write, owner }: Line): string =>
   JSON.stringify([write.action, write.fields, write.note, owner.kind, owner.waitsFor]);
@@ -75,7 +76,8 @@ function groupText(group: readonly Line[]): readonly string[] {
   const { write, owner } = first;
   const names = group.map((line) => ownName(line)).slice(0, maxNames);
   const rest = group.length - names.length;
-  const waits = owner.waitsFor === undefined ? [] : [`      then ${owner.kind} waits for ${shown(owner.waitsFor)}`];
+  const waits =
+    owner.waitsFor === undefined ? [] : [`      then ${shown(`${owner.kind} waits for ${owner.waitsFor}`)}`];
   return [
     `    ${write.action} ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
     ...fieldTexts(write.fields),
@@ -87,7 +89,8 @@ function groupText(group: readonly Line[]): readonly string[] {
 /** The object's name, and the name of the object that is reconciled if it is another one. */
 function ownName({ write, owner }: Line): string {
   const isOwn = write.kind === owner.kind && write.name === owner.name;
-  return isOwn ? write.name : `${write.name} (${owner.kind} ${owner.name})`;
+  // Names of roles may contain control characters.
+  return shown(isOwn ? write.name : `${write.name} (${owner.kind} ${owner.name})`);
 }
 
 function fieldTexts(fields: readonly FieldChange[]): readonly string[] {
@@ -103,15 +106,19 @@ function changeText(field: FieldChange): string {
 
 function valueText(field: FieldChange, side: 'before' | 'after'): string {
   if (!(side in field)) return '(none)';
-  const text = JSON.stringify(field[side]);
-  return printable(text.length > maxValueLength ? `${text.slice(0, maxValueLength)}…` : text);
+  const value = excerpts(field, maxValueLength)[side];
+  // The excerpt of an object is JSON already.
+  const isJson = typeof value === 'string' && typeof field[side] !== 'string';
+  return shown(isJson ? value : JSON.stringify(value));
 }
 
 function listOf(title: string, objects: readonly PlannedObject[], textOf: (object: PlannedObject) => string): string {
   if (objects.length === 0) return '';
   const groups = Map.groupBy(objects, (object) => `${object.kind}: ${textOf(object)}`);
   const texts = [...groups].map(([text, group]) => {
-    const names = group.slice(0, maxNames).map(({ namespace, name }) => (namespace ? `${namespace}/${name}` : name));
+    const names = group
+      .slice(0, maxNames)
+      .map(({ namespace, name }) => shown(namespace ? `${namespace}/${name}` : name));
     const rest = group.length - names.length;
     return `  ${shown(text)}\n    ${names.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
   });

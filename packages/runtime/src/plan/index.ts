@@ -17,4 +17,5 @@ export {
   type PlannedWrite,
   type PlanSelection,
 } from './plan.ts';
+export { PlanError } from './plan-error.ts';
 export { type PlannedOperator, type PlanOptions, planOperator } from './plan-operator.ts';

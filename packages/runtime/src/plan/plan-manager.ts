@@ -6,10 +6,11 @@ import type { InformerSource } from '../controller/watch.ts';
 import type { Kind } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
 import { Manager, type ManagerOptions } from '../manager/manager.ts';
-import { PlannedStore, type ShownObjects } from './planned-store.ts';
+import type { PlannedReconcile } from './planned-reconcile.ts';
+import { PlannedStore } from './planned-store.ts';
 
-/** Returns what the dry runs of the current reconcile have shown of a kind. */
-export type ShownOf = (kind: Kind) => ShownObjects | undefined;
+/** Returns the reconcile whose code runs. Undefined: the code belongs to none. */
+export type CurrentReconcile = () => PlannedReconcile | undefined;
 
 type InformerArguments<T extends KubeObject> = ConstructorParameters<typeof Informer<T>>[0];
 
@@ -18,11 +19,12 @@ class PlannedInformer<T extends KubeObject> extends Informer<T> {
   readonly #view: PlannedStore<T>;
   readonly #indexes = new Map<string, IndexFunction<T>>();
 
-  constructor(options: InformerArguments<T>, shownOf: ShownOf) {
+  constructor(options: InformerArguments<T>, current: CurrentReconcile) {
     super(options);
     this.#view = new PlannedStore({
       base: super.store,
-      shown: () => shownOf(this.kind),
+      shown: () => current()?.shown(this.kind),
+      hasRead: (object) => current()?.hasRead(this.kind, object),
       asStored: (object) => this.asStored(object),
       indexes: this.#indexes,
     });
@@ -49,15 +51,15 @@ export interface PlannedController {
 /** A manager that fills the caches of controllers and runs none of them. */
 export class PlanManager extends Manager {
   readonly controllers: PlannedController[] = [];
-  readonly #shownOf: ShownOf;
+  readonly #current: CurrentReconcile;
 
-  constructor(options: ManagerOptions, shownOf: ShownOf) {
+  constructor(options: ManagerOptions, current: CurrentReconcile) {
     super(options);
-    this.#shownOf = shownOf;
+    this.#current = current;
   }
 
   protected override createInformer<T extends KubeObject>(options: InformerArguments<T>): Informer<T> {
-    return new PlannedInformer(options, this.#shownOf);
+    return new PlannedInformer(options, this.#current);
   }
 
   override controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {

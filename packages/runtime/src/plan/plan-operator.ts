@@ -12,6 +12,7 @@ import { Transport } from '../client/transport.ts';
 import type { AddOptions, DefinedController } from '../controller/define-controller.ts';
 import { passes } from '../controller/predicate.ts';
 import { isTerminal, type Result } from '../controller/result.ts';
+import { resourceName } from '../kind/kind.ts';
 import { type KubeObject, keyOf, keyString } from '../kind/object.ts';
 import type { Manager } from '../manager/manager.ts';
 import { EventRecorder } from '../observability/event-recorder.ts';
@@ -21,8 +22,18 @@ import { TokenBucket } from '../queue/token-bucket.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { isSelected, type Plan, type PlannedObject, type PlanSelection } from './plan.ts';
+import { PlanError } from './plan-error.ts';
 import { PlanManager, type PlannedController } from './plan-manager.ts';
-import { isStaleCache, PlanEndError, PlannedCallError, PlannedReconcile, readyOf } from './planned-reconcile.ts';
+import {
+  isStaleCache,
+  PlanEndError,
+  PlannedCallError,
+  PlannedReconcile,
+  readyOf,
+  UnansweredError,
+} from './planned-reconcile.ts';
+import { excerpt } from './shown-fields.ts';
+import { TimeLimit } from './time-limit.ts';
 
 /** Options of {@link planOperator}. */
 export interface PlanOptions
@@ -65,8 +76,16 @@ export interface PlannedOperator {
 const defaultRequestsPerSecond = 200;
 /** Default of `reconcileTimeoutMs`. A dry run that takes longer tells nothing more. */
 const defaultReconcileTimeoutMs = 60_000;
+/** The most characters of a text about an object. */
+const maxTextLength = 1000;
+/** How often a plan looks whether its caches can be filled. */
+const cacheCheckMs = 200;
+/** How long the lists of a kind may fail before the plan fails. */
+const defaultCacheSyncTimeoutMs = 30_000;
 /** How often the plan of an object begins again because the cache was stale, and after which pause. */
 const staleCache = { attempts: 4, pauseMs: 250 } as const;
+/** The same for a request without an answer. A webhook that is down must not multiply the time of the plan. */
+const unanswered = { attempts: 2, pauseMs: 1000 } as const;
 
 /** Events would report what has not happened. */
 class SilentEventRecorder extends EventRecorder {
@@ -88,15 +107,16 @@ class SilentEventRecorder extends EventRecorder {
  *
  * **Assumptions**
  * - The controllers write to the cluster only with the clients that they get, and pass the gate before each external
- *   call.
+ *   call. Nothing else stops a connection that a controller opens itself.
  *
  * **Caveats**
  * - What follows a wait is not planned: later steps, reactions of other controllers, keys of sources. Quotas count each
  *   write for itself. A schema or rules that are not installed yet do not apply.
  *
  * @param setUp adds what no definition can express, as for `runOperator`.
- * @throws ConnectionError if no API server is configured; CacheSyncError for a missing permission; the errors of
- *   `setUp` and of the controllers' `setUp`; the signal's reason.
+ * @throws ConnectionError if no API server is configured; CacheSyncError for a missing permission; PlanError if the API
+ *   server does not list a kind for `cacheSyncTimeoutMs`, by default 30 s; the errors of `setUp` and of the controllers'
+ *   `setUp`; the signal's reason.
  *
  * @example
  * const plan = await planOperator({ name: 'greeter', environment: process.env, log: pino(), controllers: [greetings] });
@@ -153,18 +173,20 @@ class Planner {
   readonly #client: Client;
   readonly #log: Logger;
   readonly #bucket: TokenBucket;
+  readonly #cacheSyncTimeoutMs: number;
   readonly #current = new AsyncLocalStorage<PlannedReconcile>();
 
   constructor(options: PlanOptions, connection: Connection, client: Client) {
-    const { name, requestsPerSecond: perSecond = defaultRequestsPerSecond, cacheSyncTimeoutMs } = options;
+    const { name, requestsPerSecond: perSecond = defaultRequestsPerSecond } = options;
+    const { cacheSyncTimeoutMs = defaultCacheSyncTimeoutMs } = options;
+    this.#cacheSyncTimeoutMs = cacheSyncTimeoutMs;
     this.#options = options;
     this.#client = client;
     this.#log = onlyProblems(options.log);
     this.#bucket = new TokenBucket({ perSecond, burst: Math.max(1, perSecond / 10), maxWaitMs: Infinity });
     const metrics = new Metrics(new Registry());
-    this.manager = new PlanManager(
-      { client, log: this.#log, metrics, ...(cacheSyncTimeoutMs !== undefined && { cacheSyncTimeoutMs }) },
-      (kind) => this.#current.getStore()?.shown(kind),
+    this.manager = new PlanManager({ client, log: this.#log, metrics, cacheSyncTimeoutMs }, () =>
+      this.#current.getStore(),
     );
     const events = new SilentEventRecorder({ client, controller: name, instance: name, log: this.#log });
     const elector = { fence: this.#closedGate() };
@@ -174,9 +196,7 @@ class Planner {
 
   async plan(signal: AbortSignal): Promise<readonly PlannedObject[]> {
     const { manager } = this;
-    await manager.synced;
-    // The manager does not wait for each cache, but a plan needs all.
-    await Promise.all(manager.inspect().informers.map(({ synced }) => synced));
+    await this.#waitForCaches(signal);
     await using states = new AsyncDisposableStack();
     const { select = {} } = this.#options;
     const objects: PlannedObject[] = [];
@@ -184,9 +204,33 @@ class Planner {
       if (!isSelected(select, controller.kind)) continue;
       const state = await controller.options.setUp?.(signal);
       if (state !== undefined) states.use(state);
-      objects.push(...(await this.#planAll(controller, signal)));
+      // Not by a spread, which fails for a hundred thousand objects.
+      for (const object of await this.#planAll(controller, signal)) objects.push(object);
     }
     return objects;
+  }
+
+  /** The manager waits for a kind that is not served, and for an API server that is down, as long as it takes. */
+  async #waitForCaches(signal: AbortSignal): Promise<void> {
+    const { manager } = this;
+    // The manager does not wait for each cache, but a plan needs all.
+    const synced = manager.synced.then(() => Promise.all(manager.inspect().informers.map((each) => each.synced)));
+    const ended = new AbortController();
+    const stop = AbortSignal.any([signal, ended.signal]);
+    const failed = async (): Promise<void> => {
+      while (!stop.aborted) {
+        await pause(cacheCheckMs, stop);
+        const failing = manager
+          .inspect()
+          .informers.filter((each) => !each.hasSynced && each.failingForMs() >= this.#cacheSyncTimeoutMs);
+        if (failing.length > 0 && !stop.aborted) throw cachesError(failing, this.#cacheSyncTimeoutMs);
+      }
+    };
+    try {
+      await Promise.race([synced, failed()]);
+    } finally {
+      ended.abort();
+    }
   }
 
   async #planAll(controller: PlannedController, signal: AbortSignal): Promise<readonly PlannedObject[]> {
@@ -217,10 +261,12 @@ class Planner {
     signal: AbortSignal,
   ): Promise<PlannedObject | undefined> {
     for (let attempt = 1; ; attempt += 1) {
-      const reconcile = this.#newReconcile(controller, signal);
+      using limit = timeLimitOf(controller);
+      const reconcile = this.#newReconcile(limit, signal);
       const ended = await this.#run(controller, metadata, reconcile);
-      if (isStaleCache(ended.error) && attempt < staleCache.attempts) {
-        await pause(staleCache.pauseMs, signal);
+      const retry = retryOf(reconcile, ended);
+      if (retry !== undefined && attempt < retry.attempts) {
+        await pause(retry.pauseMs, signal);
         continue;
       }
       const isComplete = ended.error === undefined && reconcile.end === undefined;
@@ -232,12 +278,11 @@ class Planner {
     }
   }
 
-  #newReconcile({ options: { reconcileTimeoutMs } }: PlannedController, signal: AbortSignal): PlannedReconcile {
-    const limitMs = Math.min(reconcileTimeoutMs ?? Infinity, defaultReconcileTimeoutMs);
+  #newReconcile(limit: TimeLimit, signal: AbortSignal): PlannedReconcile {
     return new PlannedReconcile({
       client: this.#client,
-      throttle: (limited) => this.#throttle(limited),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+      throttle: (limited) => limit.excluding(() => this.#throttle(limited)),
+      signal: AbortSignal.any([signal, limit.signal]),
       cached: (kind, key) =>
         this.manager
           .inspect()
@@ -256,10 +301,18 @@ class Planner {
     const key = keyOf({ metadata });
     const client = this.#client.scoped({ signal, hook: reconcile.request });
     const log = this.#log.child({ controller: name, object: keyString(key) });
+    // A reconcile may not end with its signal. It sends nothing more then.
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
     try {
-      return { result: await this.#current.run(reconcile, () => options.reconcile(key, { client, signal, log })) };
+      signal.throwIfAborted();
+      const running = this.#current.run(reconcile, () => options.reconcile(key, { client, signal, log }));
+      return { result: await Promise.race([running, aborted]) };
     } catch (error) {
       return { error };
+    } finally {
+      signal.removeEventListener('abort', abort);
     }
   }
 
@@ -270,19 +323,21 @@ class Planner {
     { result, error }: Ended,
   ): PlannedObject | undefined {
     const call = reconcile.end instanceof PlannedCallError ? reconcile.end : callIn(error);
-    const { writes } = reconcile;
+    // A reconcile that has not ended may still record writes.
+    const writes = [...reconcile.writes];
     const incomplete = call === undefined ? whyIncomplete(reconcile, error) : undefined;
     if (writes.length === 0 && call === undefined && incomplete === undefined) return undefined;
     const object = this.#current.run(reconcile, () => store.get(keyOf({ metadata })));
     const waitsFor = call === undefined && incomplete === undefined ? waitOf(object, result) : undefined;
+    const shown = (text: string) => excerpt(reconcile.secrets.hideIn(text), maxTextLength);
     return {
       controller: name,
       kind: kind.kind,
       ...keyOf({ metadata }),
       writes,
-      ...(call !== undefined && { externalCall: call.call }),
-      ...(incomplete !== undefined && { incomplete }),
-      ...(waitsFor !== undefined && { waitsFor }),
+      ...(call !== undefined && { externalCall: shown(call.call) }),
+      ...(incomplete !== undefined && { incomplete: shown(incomplete) }),
+      ...(waitsFor !== undefined && { waitsFor: shown(waitsFor) }),
     };
   }
 
@@ -315,6 +370,23 @@ interface Ended {
 function callIn(error: unknown): PlannedCallError | undefined {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof PlannedCallError) return each;
   return undefined;
+}
+
+/** How often a plan of an object that ended so begins again. Undefined: the plan stays as it is. */
+function retryOf({ end }: PlannedReconcile, { error }: Ended): typeof staleCache | typeof unanswered | undefined {
+  if (end instanceof UnansweredError) return unanswered;
+  return isStaleCache(error) ? staleCache : undefined;
+}
+
+const timeLimitOf = ({ options: { reconcileTimeoutMs } }: PlannedController): TimeLimit =>
+  new TimeLimit(Math.min(reconcileTimeoutMs ?? Infinity, defaultReconcileTimeoutMs));
+
+function cachesError(informers: ReturnType<Manager['inspect']>['informers'], forMs: number): PlanError {
+  const names = [...new Set(informers.map(({ kind }) => resourceName(kind)))].join(', ');
+  return new PlanError(
+    `the API server has not listed ${names} for ${Math.round(forMs / 1000)} s: apply their ` +
+      'CustomResourceDefinitions first, and check the rights and the connection. The log has each error',
+  );
 }
 
 function whyIncomplete({ end, signal }: PlannedReconcile, error: unknown): string | undefined {

@@ -15,9 +15,12 @@ export type PlannedAction = 'create' | 'change' | 'delete' | 'replace' | 'reason
 export interface FieldChange {
   /** `spec.template.spec.containers[app].image` */
   readonly path: string;
-  /** Absent if the field did not exist, and for each field of a Secret. */
+  /**
+   * Absent if the field did not exist. Both values are absent for a field of a Secret, and if one of them contains a
+   * value of a Secret that the reconcile has read or written. A value of more than 1000 characters is an excerpt.
+   */
   readonly before?: unknown;
-  /** Absent if the field is removed, and for each field of a Secret. */
+  /** Absent if the field is removed, and like `before`. */
   readonly after?: unknown;
 }
 
@@ -32,9 +35,9 @@ export interface PlannedWrite {
   readonly namespace?: string;
   readonly name: string;
   readonly subresource?: string;
-  /** The changed fields of an existing object. Empty for `create` and `delete`. */
+  /** The changed fields of an existing object, up to 16,000 characters. Empty for `create` and `delete`. */
   readonly fields: readonly FieldChange[];
-  /** What the dry run could not find out, or why the API server refuses the write. */
+  /** What the dry run could not find out, why the API server refuses the write, or how many fields are left out. */
   readonly note?: string;
 }
 

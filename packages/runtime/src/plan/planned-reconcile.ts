@@ -9,6 +9,8 @@ import { type KubeObject, keyString, type ObjectKey } from '../kind/object.ts';
 import { fieldChanges } from './field-changes.ts';
 import type { FieldChange, PlannedAction, PlannedWrite } from './plan.ts';
 import type { ShownObjects } from './planned-store.ts';
+import { SecretValues } from './secret-values.ts';
+import { shownFields } from './shown-fields.ts';
 
 /** The plan of an object ends here: the reconcile can do nothing more that a dry run could follow. */
 export class PlanEndError extends GateClosedError {
@@ -22,6 +24,13 @@ export class PlannedCallError extends PlanEndError {
   constructor(call: string) {
     super(`a plan does not call external systems: ${call}`);
     this.call = call;
+  }
+}
+
+/** The API server did not process a request, so nobody knows what follows. Another attempt may succeed. */
+export class UnansweredError extends PlanEndError {
+  constructor(request: ClientRequest, error: unknown) {
+    super(`no answer to ${request.verb} of ${nameOf(request)}: ${summarizeError(error)}`);
   }
 }
 
@@ -56,6 +65,8 @@ export interface PlannedReconcileOptions {
  */
 export class PlannedReconcile {
   readonly writes: PlannedWrite[] = [];
+  /** Of the Secrets that the reconcile has read or written. */
+  readonly secrets = new SecretValues();
   readonly #options: PlannedReconcileOptions;
   /** By `versionedResource`, then by `keyString`. */
   readonly #written = new Map<string, Map<string, Written>>();
@@ -88,6 +99,11 @@ export class PlannedReconcile {
     return written && new Map([...written].map(([key, { object }]) => [key, object]));
   }
 
+  /** The reconcile has read an object of a cache. */
+  hasRead(kind: Kind, object: KubeObject): void {
+    if (isSecret(kind)) this.secrets.add(object);
+  }
+
   /** The reconcile attempted to call an external system. It can send nothing more. */
   attempted(error: PlannedCallError): void {
     if (!this.#isProbing) this.#end ??= error;
@@ -107,6 +123,7 @@ export class PlannedReconcile {
 
   readonly request: RequestHook = async <R>(request: ClientRequest, send: () => Promise<R>): Promise<R> => {
     if (this.#end !== undefined) throw this.#end;
+    this.signal.throwIfAborted();
     if (request.verb === 'get' || request.verb === 'list' || request.isDryRun === true)
       return this.#read(request, send);
     const { key } = request;
@@ -124,7 +141,13 @@ export class PlannedReconcile {
       return known.object as R;
     }
     await this.#options.throttle(this.#options.signal);
-    return send();
+    try {
+      const response = await send();
+      for (const object of objectsOf(response)) this.hasRead(kind, object);
+      return response;
+    } catch (error) {
+      throw isAnswer(error) || this.signal.aborted ? error : this.#unanswered(request, error);
+    }
   }
 
   async #write<R>(request: WriteRequest, send: () => Promise<R>): Promise<R> {
@@ -143,25 +166,37 @@ export class PlannedReconcile {
     }
     if (known?.state === 'created') throw this.#unfollowable(request, 'exists only in the dry run');
     if (known?.parts.has(subresource)) throw this.#unfollowable(request, 'was already written in this dry run');
-    const before = verb === 'create' ? undefined : await this.#live(kind, key);
-    try {
-      await this.#options.throttle(this.#options.signal);
-      const response = await send();
-      this.#accepted(request, before, response as KubeObject | undefined);
-      return this.#withEarlierParts(request, response);
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (isWithoutDryRun(error)) {
-        this.#record(request, actionOf(request, before, undefined), [], 'the fields are unknown');
-        throw this.#stop(`an admission webhook of ${nameOf(request)} has side effects and supports no dry run`);
-      }
+    const before = verb === 'create' ? undefined : await this.#live(request);
+    await this.#options.throttle(this.#options.signal);
+    const response = await send().catch((error: unknown) => {
+      throw this.#failed(request, before, error);
+    });
+    this.#accepted(request, before, response as KubeObject | undefined);
+    return this.#withEarlierParts(request, response);
+  }
+
+  /** Records a write whose dry run failed. Returns the error for the reconcile. */
+  #failed(request: WriteRequest, before: KubeObject | undefined, error: unknown): unknown {
+    if (this.signal.aborted || error instanceof TypeError) return error;
+    const isSupported = !isWithoutDryRun(error);
+    if (isSupported && isAnswer(error)) {
       this.#record(request, 'refused', [], summarizeError(error));
-      throw error;
+      return error;
     }
+    this.#record(request, actionOf(request, before, undefined), [], 'the fields are unknown');
+    return isSupported
+      ? this.#unanswered(request, error)
+      : this.#stop(`an admission webhook of ${nameOf(request)} has side effects and supports no dry run`);
+  }
+
+  #unanswered(request: ClientRequest, error: unknown): PlanEndError {
+    this.#end ??= new UnansweredError(request, error);
+    return this.#end;
   }
 
   #accepted(request: WriteRequest, before: KubeObject | undefined, response: KubeObject | undefined): void {
     const { kind, key, verb, subresource = '' } = request;
+    for (const object of [before, response]) if (object !== undefined) this.hasRead(kind, object);
     const isDeleted = response === undefined || isGone(request, response);
     const known = this.#writtenOf(kind, key);
     const parts = new Set([...(known?.parts ?? []), subresource]);
@@ -206,15 +241,16 @@ export class PlannedReconcile {
   }
 
   /** The object before the write. Undefined: there is none. */
-  async #live(kind: Kind, key: ObjectKey): Promise<KubeObject | undefined> {
+  async #live(request: WriteRequest): Promise<KubeObject | undefined> {
     const { client, throttle, signal, cached } = this.#options;
+    const { kind, key } = request;
     await throttle(signal);
     try {
       return await client.get(kind, key, { signal });
     } catch (error) {
       if (isNotFound(error)) return undefined;
       if (isForbidden(error)) return cached(kind, key);
-      throw error;
+      throw isAnswer(error) || signal.aborted ? error : this.#unanswered({ ...request, verb: 'get' }, error);
     }
   }
 
@@ -235,8 +271,10 @@ export class PlannedReconcile {
     if (write !== undefined) this.writes[index] = { ...write, action: 'replace' };
   }
 
-  #record(request: WriteRequest, action: PlannedAction, fields: readonly FieldChange[] = [], note?: string): void {
+  #record(request: WriteRequest, action: PlannedAction, changes: readonly FieldChange[] = [], why?: string): void {
     const { kind, key, verb, subresource } = request;
+    const { fields, rest } = shownFields(changes, (value) => this.secrets.isIn(value));
+    const note = why ?? (rest > 0 ? `${rest} more fields are too long to show` : undefined);
     this.writes.push({
       action,
       verb,
@@ -251,9 +289,18 @@ export class PlannedReconcile {
   }
 }
 
+const isSecret = ({ group, kind }: Kind): boolean => group === '' && kind === 'Secret';
+
+/** The objects of the response to a get or a list. */
+function objectsOf(response: unknown): readonly KubeObject[] {
+  if (typeof response !== 'object' || response === null) return [];
+  return 'items' in response ? (response.items as readonly KubeObject[]) : [response as KubeObject];
+}
+
 type WriteRequest = ClientRequest & { readonly key: ObjectKey };
 
-const nameOf = ({ kind, key }: WriteRequest): string => `${kind.kind} ${keyString(key)}`;
+const nameOf = ({ kind, key }: ClientRequest): string =>
+  key === undefined ? kind.plural : `${kind.kind} ${keyString(key)}`;
 
 const isAbout = (write: PlannedWrite, kind: Kind, { namespace, name }: ObjectKey): boolean =>
   write.kind === kind.kind &&
@@ -267,7 +314,7 @@ function fieldsOf(
   after: KubeObject | undefined,
 ): readonly FieldChange[] | undefined {
   if (verb === 'delete' || before === undefined || after === undefined) return undefined;
-  return fieldChanges(before, after, { hasValues: !(kind.group === '' && kind.kind === 'Secret') });
+  return fieldChanges(before, after, { hasValues: !isSecret(kind) });
 }
 
 function actionOf(
@@ -288,9 +335,21 @@ export function readyOf(object: KubeObject | undefined): Condition | undefined {
 
 const reasonOf = (object: KubeObject | undefined): string | undefined => readyOf(object)?.reason;
 
-/** The API server's response if a webhook declares side effects (k8s.io/apiserver, admission/plugin/webhook). */
-const isWithoutDryRun = ({ code, status }: ApiError): boolean =>
-  code === 400 && status.message?.includes('does not support dry run') === true;
+/**
+ * The API server's response if a webhook declares side effects (k8s.io/apiserver, admission/plugin/webhook). A refusal
+ * may quote a text like that from an object.
+ */
+const isWithoutDryRun = (error: unknown): boolean =>
+  error instanceof ApiError &&
+  error.code === 400 &&
+  /^admission webhook "[^"]*" does not support dry run$/.test(error.status.message ?? '');
+
+/**
+ * Whether the API server has decided about a request. A server that is overloaded, that fails or that cannot call a
+ * webhook has not: the same request may succeed in the upgrade.
+ */
+const isAnswer = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.code !== 429 && error.code < 500;
 
 /** Whether the cache was behind, so that the reconcile should run again. */
 export const isStaleCache = (error: unknown): boolean => isConflict(error) || isAlreadyExists(error);

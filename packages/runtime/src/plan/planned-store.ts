@@ -16,6 +16,7 @@ export class PlannedStore<T extends KubeObject> implements ReadonlyStore<T> {
   readonly #shown: () => ShownObjects | undefined;
   readonly #asStored: Informer<T>['asStored'];
   readonly #indexes: ReadonlyMap<string, IndexFunction<T>>;
+  readonly #hasRead: (object: T) => void;
   /** Keeps the identity of an object that is read several times. */
   readonly #stored = new WeakMap<KubeObject, T>();
 
@@ -23,18 +24,21 @@ export class PlannedStore<T extends KubeObject> implements ReadonlyStore<T> {
    * @param options.base the cache.
    * @param options.shown returns the results of the reconcile that reads the store; undefined outside a reconcile.
    * @param options.indexes the indexes of the cache.
+   * @param options.hasRead is called with each object that the store returns.
    */
   constructor(options: {
     readonly base: ReadonlyStore<T>;
     readonly shown: () => ShownObjects | undefined;
     readonly asStored: Informer<T>['asStored'];
     readonly indexes: ReadonlyMap<string, IndexFunction<T>>;
+    readonly hasRead: (object: T) => void;
   }) {
     this.kind = options.base.kind;
     this.#base = options.base;
     this.#shown = options.shown;
     this.#asStored = options.asStored;
     this.#indexes = options.indexes;
+    this.#hasRead = options.hasRead;
   }
 
   get size(): number {
@@ -44,8 +48,9 @@ export class PlannedStore<T extends KubeObject> implements ReadonlyStore<T> {
   get(key: ObjectKey): T | undefined {
     const shown = this.#shown();
     const id = keyString(key);
-    if (!shown?.has(id)) return this.#base.get(key);
-    return this.#storedOf(shown.get(id));
+    const object = shown?.has(id) ? this.#storedOf(shown.get(id)) : this.#base.get(key);
+    if (object !== undefined) this.#hasRead(object);
+    return object;
   }
 
   list(): readonly T[] {
@@ -67,6 +72,12 @@ export class PlannedStore<T extends KubeObject> implements ReadonlyStore<T> {
   }
 
   #merged(found: Iterable<T>, matches: (object: T) => boolean): readonly T[] {
+    const objects = this.#withShown(found, matches);
+    for (const object of objects) this.#hasRead(object);
+    return objects;
+  }
+
+  #withShown(found: Iterable<T>, matches: (object: T) => boolean): readonly T[] {
     const shown = this.#shown();
     if (shown === undefined || shown.size === 0) return [...found];
     const others = [...found].filter(({ metadata }) => !shown.has(keyString(metadata)));

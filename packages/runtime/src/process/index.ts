@@ -9,6 +9,7 @@
 
 export type { RequestTrace } from '../client/client.ts';
 export type { FenceClosingReason, LeaderObserver, TakeoverReason } from '../leader-election/leader-observer.ts';
+export { CacheSyncError } from '../manager/cache-sync-error.ts';
 export type { ManagerContents, ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
 export type { EventLimits } from '../observability/event-history.ts';
 export type { EventRecorderOptions } from '../observability/event-recorder.ts';

@@ -37,3 +37,29 @@ test('without values there are only paths', () => {
   const secrets = fieldChanges({ data: { password: 'b25l' } }, { data: { password: 'dHdv' } }, { hasValues: false });
   expect(secrets).toEqual([{ path: 'data.password' }]);
 });
+
+test('another order of named items is a change: the kubelet expands variables in their order', () => {
+  const listOf = (...names: string[]) => ({ spec: { env: names.map((name) => ({ name, value: 'x' })) } });
+  expect(changes(listOf('A', 'B', 'C'), listOf('B', 'A', 'C'))).toEqual([
+    { path: 'spec.env', before: ['A', 'B', 'C'], after: ['B', 'A', 'C'] },
+  ]);
+  expect(changes(listOf('A', 'B'), listOf('C', 'B'))).toHaveLength(2);
+});
+
+test('an empty list and an empty object differ', () => {
+  expect(changes({ spec: { a: [] } }, { spec: { a: {} } })).toEqual([{ path: 'spec.a', before: [], after: {} }]);
+  expect(changes({ spec: { a: null } }, { spec: { a: {} } })).toEqual([{ path: 'spec.a', before: null, after: {} }]);
+});
+
+test('a value that is nested as deep as the API server allows is compared and can be printed', () => {
+  const deep = (leaf: number) => {
+    let value: unknown = leaf;
+    for (let depth = 0; depth < 9990; depth += 1) value = { a: value, note: `level ${depth}` };
+    return { spec: value };
+  };
+  expect(changes(deep(1), deep(1))).toEqual([]);
+  const [change, ...others] = changes(deep(1), deep(2));
+  expect(others).toEqual([]);
+  expect(change?.path).toMatch(/^spec(\.a)+$/);
+  expect(JSON.stringify(changes({}, deep(2)))).toContain('nested too deeply');
+});

@@ -68,3 +68,44 @@ test('counts the changes of the wanted types: neither external calls, nor status
   expect(countChanges(plan, [])).toBe(0);
   expect(countChanges({ reconciled: 1, seconds: 1, objects: [owner('a', { externalCall: 'x' })] })).toBe(0);
 });
+
+test('no text of an object reaches the terminal raw', () => {
+  const bad = '\u001b[2Jx\n\u009b31m\u202e';
+  const text = formatPlan({
+    reconciled: 1,
+    seconds: 1,
+    objects: [
+      owner(bad, {
+        namespace: bad,
+        kind: bad,
+        waitsFor: bad,
+        writes: [
+          write('change', bad, bad, {
+            namespace: bad,
+            note: bad,
+            fields: [{ path: bad, before: bad, after: { [bad]: bad } }],
+          }),
+        ],
+      }),
+      owner(bad, { namespace: bad, externalCall: bad }),
+      owner(bad, { namespace: bad, incomplete: bad }),
+    ],
+  });
+  expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Bidi_Control}]/u);
+  expect(text.split('\n').filter((line) => line.includes('31m') && !line.startsWith('  '))).toEqual([]);
+});
+
+test('long values begin shortly before their first difference', () => {
+  const [before, after] = ['x'.repeat(500), `${'x'.repeat(400)}y${'x'.repeat(99)}`];
+  const fields = [
+    { path: 'data.text', before, after },
+    { path: 'spec.list', after: Array.from({ length: 100 }, (_, index) => index) },
+  ];
+  const text = formatPlan({
+    reconciled: 1,
+    seconds: 1,
+    objects: [owner('a', { writes: [write('change', 'ConfigMap', 'a', { fields })] })],
+  });
+  expect(text).toContain(`data.text: "…${'x'.repeat(80)}…" → "…${'x'.repeat(20)}y${'x'.repeat(59)}…"`);
+  expect(text).toContain('spec.list: (none) → [0,1,2,3,');
+});
