@@ -32,6 +32,7 @@ import {
   lifecycleRounds,
   loadRounds,
   longBurstRounds,
+  neighborRounds,
   type RoundsTaken,
   sideBySideRounds,
   slowerRateOf,
@@ -172,6 +173,7 @@ const roundsOf: Readonly<Record<PartName, Rounds>> = {
   lifecycle: lifecycleRounds,
   failover: failoverRounds,
   external: externalRounds,
+  neighbor: neighborRounds,
 };
 
 /** Saves the results after each round of a part, so that an interrupted run keeps its figures. */

@@ -3,7 +3,7 @@ import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
 /** The parts of the benchmark. Each can be measured alone. */
-export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external'] as const;
+export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external', 'neighbor'] as const;
 
 export type PartName = (typeof partNames)[number];
 
@@ -61,6 +61,13 @@ export const parts: Readonly<Record<PartName, Part>> = {
     scenarios: ['rows', 'pets'],
     operators: ['echoperator'],
     plan: ['externalRounds', 'postgresWriters', 'pets'],
+  },
+  neighbor: {
+    title: 'a tenant beside one with many Echos, and beside one whose Jobs are refused',
+    minutes: 15,
+    scenarios: ['neighbor', 'refused neighbor'],
+    operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
+    plan: ['neighborRounds', 'neighborObjects', 'refusedRounds', 'refusedObjects'],
   },
 };
 

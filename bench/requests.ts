@@ -62,6 +62,21 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
+/** Returns how many creations of objects with a name prefix the API server refused in a time, by `Date.now()`. */
+export async function readRefusals(
+  auditLog: string,
+  prefix: string,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): Promise<number> {
+  let refusals = 0;
+  for await (const { verb, objectRef, responseStatus, stageTimestamp } of auditLines(auditLog)) {
+    if (verb !== 'create' || !objectRef?.name?.startsWith(prefix) || (responseStatus?.code ?? 0) < 400) continue;
+    const atMs = Date.parse(stageTimestamp);
+    if (atMs >= fromMs && atMs < toMs) refusals += 1;
+  }
+  return refusals;
+}
+
 /**
  * Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses
  * the first.

@@ -14,6 +14,7 @@ import {
   lostNodeTurn,
 } from './failover/index.ts';
 import { lifecycleTurn } from './lifecycle/index.ts';
+import { neighborTurn, refusedTurn } from './neighbor/index.ts';
 import type { Operator } from './operators.ts';
 import type { Paces } from './paces.ts';
 import type { Plan } from './plan.ts';
@@ -265,6 +266,23 @@ export async function externalRounds(
   }
 }
 
+/** Rounds of a tenant beside a busy one, and beside one whose Jobs are refused. */
+export async function neighborRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { neighborRounds, refusedRounds } = context.plan;
+  const take = async (scenario: Round['scenario'], rounds: number, turn: typeof neighborTurn) => {
+    for (let round = 0; round < rounds; round++) {
+      const turns = operators.map((operator) => [operator.name, () => turn(operator, context)] as const);
+      await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+    }
+  };
+  await take('refused neighbor', refusedRounds, refusedTurn);
+  await take('neighbor', neighborRounds, neighborTurn);
+}
+
 async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {
   console.error(`${lost.scenario}: void: ${lost.reason}`);
   await taken.isVoid(lost);
@@ -361,6 +379,13 @@ const shownOfTurns = [
   'rowsDatabaseMs',
   'petsPerSecond',
   'petsCpu',
+  'neighborP50',
+  'neighborP99',
+  'refusedP50',
+  'refusedP99',
+  'refusedPerSecond',
+  'recoveredShare',
+  'recoveryOrder',
 ] as const;
 
 function summary({ figures, disturbance }: Turn): string {

@@ -1,0 +1,3 @@
+/** Measures how long a tenant waits beside another one that has many objects, or whose reconciles fail. */
+export { neighborTurn } from './neighbor-turn.ts';
+export { refusedTurn } from './refused-turn.ts';
