@@ -34,6 +34,7 @@ import {
   longBurstRounds,
   neighborRounds,
   type RoundsTaken,
+  refusedRounds,
   sideBySideRounds,
   slowerRateOf,
 } from './rounds.ts';
@@ -174,6 +175,7 @@ const roundsOf: Readonly<Record<PartName, Rounds>> = {
   failover: failoverRounds,
   external: externalRounds,
   neighbor: neighborRounds,
+  refused: refusedRounds,
 };
 
 /** Saves the results after each round of a part, so that an interrupted run keeps its figures. */

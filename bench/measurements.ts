@@ -164,7 +164,7 @@ export const measures = {
   },
   refusedPerSecond: {
     scenario: 'refused neighbor',
-    title: 'failing tenant: refused requests per second',
+    title: 'failing tenant: refused requests in the worst second',
     digits: 0,
     better: 'lower',
   },

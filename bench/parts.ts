@@ -3,7 +3,7 @@ import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
 /** The parts of the benchmark. Each can be measured alone. */
-export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external', 'neighbor'] as const;
+export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external', 'neighbor', 'refused'] as const;
 
 export type PartName = (typeof partNames)[number];
 
@@ -63,11 +63,18 @@ export const parts: Readonly<Record<PartName, Part>> = {
     plan: ['externalRounds', 'postgresWriters', 'pets'],
   },
   neighbor: {
-    title: 'a tenant beside one with many Echos, and beside one whose Jobs are refused',
-    minutes: 15,
-    scenarios: ['neighbor', 'refused neighbor'],
+    title: 'a tenant beside one that creates many Echos at once',
+    minutes: 9,
+    scenarios: ['neighbor'],
     operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
-    plan: ['neighborRounds', 'neighborObjects', 'refusedRounds', 'refusedObjects'],
+    plan: ['neighborRounds', 'neighborObjects'],
+  },
+  refused: {
+    title: 'a tenant beside one whose Jobs are refused, and the recovery of that one',
+    minutes: 10,
+    scenarios: ['refused neighbor'],
+    operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
+    plan: ['refusedRounds', 'refusedObjects'],
   },
 };
 

@@ -138,7 +138,8 @@ const quick: Plan = {
   pets: 100,
   neighborRounds: 1,
   neighborObjects: 6000,
-  refusedRounds: 1,
+  // The retries and the recovery take minutes.
+  refusedRounds: 0,
   refusedObjects: 1000,
   repeats: 0,
   settleMs: 1500,

@@ -74,6 +74,19 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
     }),
   );
 
+/** Returns some of our figures and those of several peers. */
+export const besidesTable = ({ rounds }: Results, peers: readonly Contender[], names: readonly Measure[]): string =>
+  table(
+    ['median [interval]', 'echoperator', ...peers],
+    names.map((measure) => [
+      measures[measure].title,
+      ...(['echoperator', ...peers] as const).map((name) => {
+        const estimate = figure(rounds, name, measure);
+        return estimate === undefined ? '' : withInterval(estimate, measures[measure].digits);
+      }),
+    ]),
+  );
+
 /** Returns the comparisons that the page shows first. */
 export const headlineTable = (found: readonly Comparison[]): string =>
   table(

@@ -62,19 +62,25 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
-/** Returns how many creations of objects with a name prefix the API server refused in a time, by `Date.now()`. */
-export async function readRefusals(
+/**
+ * Returns how many creations of objects with a name prefix the API server refused in the worst second of a time.
+ *
+ * @param time by `Date.now()`
+ */
+export async function mostRefusals(
   auditLog: string,
   prefix: string,
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): Promise<number> {
-  let refusals = 0;
+  const refusals = new Map<number, number>();
   for await (const { verb, objectRef, responseStatus, stageTimestamp } of auditLines(auditLog)) {
     if (verb !== 'create' || !objectRef?.name?.startsWith(prefix) || (responseStatus?.code ?? 0) < 400) continue;
     const atMs = Date.parse(stageTimestamp);
-    if (atMs >= fromMs && atMs < toMs) refusals += 1;
+    if (atMs < fromMs || atMs >= toMs) continue;
+    const second = Math.floor((atMs - fromMs) / 1000);
+    refusals.set(second, (refusals.get(second) ?? 0) + 1);
   }
-  return refusals;
+  return Math.max(0, ...refusals.values());
 }
 
 /**

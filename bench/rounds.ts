@@ -266,21 +266,31 @@ export async function externalRounds(
   }
 }
 
-/** Rounds of a tenant beside a busy one, and beside one whose Jobs are refused. */
+/** Rounds of a tenant beside a busy one. */
 export async function neighborRounds(
   operators: readonly Operator[],
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { neighborRounds, refusedRounds } = context.plan;
-  const take = async (scenario: Round['scenario'], rounds: number, turn: typeof neighborTurn) => {
-    for (let round = 0; round < rounds; round++) {
-      const turns = operators.map((operator) => [operator.name, () => turn(operator, context)] as const);
-      await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
-    }
-  };
-  await take('refused neighbor', refusedRounds, refusedTurn);
-  await take('neighbor', neighborRounds, neighborTurn);
+  const { neighborRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => neighborTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    await takeRound({ scenario: 'neighbor' }, `neighbor ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+  }
+}
+
+/** Rounds of a tenant beside one whose Jobs are refused. */
+export async function refusedRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { refusedRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => refusedTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    const name = `refused neighbor ${round + 1} of ${rounds}`;
+    await takeRound({ scenario: 'refused neighbor' }, name, inOrder(turns, round), taken);
+  }
 }
 
 async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {

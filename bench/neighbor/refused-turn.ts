@@ -2,17 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Job, ValidatingWebhookConfiguration } from '@echoperator/runtime/kinds';
 import { everyRequest } from '../api-server.ts';
 import type { Operator } from '../operators.ts';
-import { readRefusals } from '../requests.ts';
+import { mostRefusals } from '../requests.ts';
 import type { Turn } from '../results.ts';
 import { rankCorrelation } from '../statistics.ts';
 import type { RunContext } from '../turns.ts';
 import { busyNamespace, busyPrefix, Tenants } from './tenants.ts';
 
 /** How long the Jobs are refused after the last Echo exists. */
-const refusedMs = 30_000;
-
-/** The requests are counted in the last seconds of the refusals. */
-const countedMs = 20_000;
+export const refusedMs = 30_000;
 
 /** How long the operator has to recover. */
 const recoveryMs = 60_000;
@@ -25,6 +22,7 @@ const webhookName = 'refuses-jobs';
  */
 export async function refusedTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const count = context.plan.refusedObjects;
+  let createdMs = 0;
   let endMs = 0;
   const { turn, auditLog } = await Tenants.measure(
     operator,
@@ -35,6 +33,7 @@ export async function refusedTurn(operator: Operator, context: RunContext): Prom
       await client.create(ValidatingWebhookConfiguration, refusingWebhook);
       const create = async () => {
         const names = await tenants.createBusy(count);
+        createdMs = Date.now();
         await delay(refusedMs, undefined, { signal: context.signal });
         return names;
       };
@@ -50,8 +49,8 @@ export async function refusedTurn(operator: Operator, context: RunContext): Prom
       };
     },
   );
-  const refusals = await readRefusals(auditLog, busyPrefix, { fromMs: endMs - countedMs, toMs: endMs });
-  return { ...turn, figures: { ...turn.figures, refusedPerSecond: (refusals * 1000) / countedMs } };
+  const refusedPerSecond = await mostRefusals(auditLog, busyPrefix, { fromMs: createdMs, toMs: endMs });
+  return { ...turn, figures: { ...turn.figures, refusedPerSecond } };
 }
 
 /** Nothing listens on its port. Only creations of Jobs of the busy tenant need it. */

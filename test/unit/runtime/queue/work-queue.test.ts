@@ -335,6 +335,45 @@ describe('a failed key', () => {
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
   });
 
+  describe('after a mass failure', () => {
+    const keys = Array.from({ length: 10 }, (_, index) => `a/failed-${index}`);
+    const waiting = () => keys.filter((key) => queue.stateOf(key).waitingSinceMs !== undefined);
+    const failAll = () => {
+      queue = new WorkQueue({ initialBackoffMs: 20_000 });
+      for (const key of [...keys, 'b/failed']) queue.addRateLimited(key);
+    };
+
+    test('a success makes the two oldest failures of its namespace due, and each further success two more', () => {
+      failAll();
+      jest.advanceTimersByTime(5000);
+      queue.forget('a/failed-7');
+      expect(waiting()).toEqual(['a/failed-0', 'a/failed-1']);
+      queue.forget('a/failed-1');
+      expect(waiting()).toEqual(['a/failed-0', 'a/failed-1', 'a/failed-2', 'a/failed-3']);
+      // The next one in order succeeds for another reason.
+      queue.forget('a/failed-4');
+      expect(waiting().slice(4)).toEqual(['a/failed-5', 'a/failed-6']);
+      expect(queue.stateOf('b/failed').waitingSinceMs).toBeUndefined();
+    });
+
+    test('a success soon after the first failure changes nothing: it may be the end of a conflict', () => {
+      failAll();
+      jest.advanceTimersByTime(4999);
+      queue.forget('a/failed-7');
+      expect(waiting()).toEqual([]);
+    });
+
+    test('a requeue is not made due', () => {
+      queue = new WorkQueue({ initialBackoffMs: 20_000 });
+      queue.addRateLimited('a/failed-0');
+      queue.addRateLimited('a/failed-1');
+      queue.addAfter('a/failed-0', 10_000);
+      jest.advanceTimersByTime(5000);
+      queue.forget('a/failed-1');
+      expect(waiting()).toEqual([]);
+    });
+  });
+
   test('has no rate limit with Infinity', () => {
     queue = new WorkQueue({ retriesPerSecond: Number.POSITIVE_INFINITY });
     for (let i = 0; i < 1000; i += 1) queue.addRateLimited(`failed ${i}`);
