@@ -111,6 +111,7 @@ async function measured(
     const operators = await buildBundles(before, after, folder);
     const few = {
       cachedObjects: [plan.judgedObjects],
+      eventObjects: [plan.judgedObjects],
       cacheRounds: 0,
       curveRounds: 0,
       eventCostRounds: plan.rounds,

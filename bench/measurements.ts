@@ -97,6 +97,7 @@ export const measures = {
   cachedMemory: { scenario: 'cache', title: 'memory with all cached, MB', digits: 0, better: 'lower' },
   cachedAnonymous: { scenario: 'cache', title: 'anonymous memory with all cached, MB', digits: 0, better: 'lower' },
   start: { scenario: 'cache', title: 'start to synced, ms', digits: 0, better: 'lower' },
+  longestPause: { scenario: 'cache', title: 'start: longest pause of the event loop, ms', digits: 0, better: 'lower' },
   eventCpu: { scenario: 'event cost', title: "an event: operator's CPU, µs", digits: 1, better: 'lower' },
   statusWrites: { scenario: 'to Succeeded', title: 'to Succeeded: status writes per Echo', digits: 2, better: 'lower' },
   jobsPerSecond: { scenario: 'to Succeeded', title: 'to Succeeded: Jobs/s', digits: 0, better: 'higher' },

@@ -35,11 +35,11 @@ export const parts: Readonly<Record<PartName, Part>> = {
     plan: ['rounds', 'someRounds', 'burst', 'besideRounds', 'besideBurst', 'paceSeconds', 'longRounds', 'longBurst'],
   },
   cache: {
-    title: 'memory and start with many objects, the cost of an event',
-    minutes: 9,
+    title: 'memory, start and pauses with many objects, the cost of an event',
+    minutes: 15,
     scenarios: ['cache', 'restart', 'event cost'],
     operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
-    plan: ['cachedObjects', 'judgedObjects', 'cacheRounds', 'curveRounds', 'eventCostRounds', 'settleMs'],
+    plan: ['cachedObjects', 'judgedObjects', 'cacheRounds', 'curveRounds', 'eventObjects', 'eventCostRounds', 'settleMs'],
   },
   lifecycle: {
     title: 'Echos until their Job has succeeded',

@@ -26,6 +26,8 @@ export interface Plan {
   readonly cacheRounds: number;
   /** Rounds with each of the other numbers. */
   readonly curveRounds: number;
+  /** The numbers of cached objects with which the cost of an event is measured, ascending. */
+  readonly eventObjects: readonly number[];
   /** Rounds that measure the cost of an event, with each number. */
   readonly eventCostRounds: number;
   /** Rounds of Echos until they succeed; 0 for none. */
@@ -84,10 +86,11 @@ const usual: Plan = {
   paceSeconds: 5,
   longRounds: 1,
   longBurst: 10_000,
-  cachedObjects: [1000, 5000, 20_000, 50_000],
+  cachedObjects: [1000, 5000, 20_000, 50_000, 250_000],
   judgedObjects: 20_000,
   cacheRounds: 4,
   curveRounds: 2,
+  eventObjects: [1000, 5000, 20_000, 50_000],
   eventCostRounds: 2,
   lifecycleRounds: 2,
   lifecycleBurst: 500,
@@ -119,6 +122,7 @@ const quick: Plan = {
   longRounds: 0,
   longBurst: 10_000,
   cachedObjects: [1000, 2000],
+  eventObjects: [1000, 2000],
   judgedObjects: 2000,
   cacheRounds: 1,
   curveRounds: 1,

@@ -184,9 +184,9 @@ export async function eventCostRounds(
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { cachedObjects, eventCostRounds: rounds } = context.plan;
+  const { eventObjects, eventCostRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
-    for (const objects of inOrder(cachedObjects, round)) {
+    for (const objects of inOrder(eventObjects, round)) {
       const turns: Turns = operators.map((operator) => [
         operator.name,
         () => eventCostTurn(operator, objects, context),
@@ -371,6 +371,7 @@ const shownOfTurns = [
   'pace60P99',
   'start',
   'cachedAnonymous',
+  'longestPause',
   'eventCpu',
   'statusWrites',
   'jobsPerSecond',
