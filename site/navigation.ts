@@ -48,7 +48,7 @@ export const sections: readonly Section[] = [
       'packages/cli/README.md',
       'packages/create-operator/README.md',
     ],
-    explanation: ['docs/architecture.md'],
+    explanation: ['docs/architecture.md', 'docs/ported-operators.md'],
   },
   {
     name: 'Operator',

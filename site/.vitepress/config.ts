@@ -119,6 +119,11 @@ export default defineConfig({
   // The pages are built elsewhere than in a clone, where VitePress would read the dates.
   lastUpdated: false,
   sitemap: { hostname: address },
+  // Tabs of a browser and results of a search show only the title, so the titles must differ.
+  transformPageData: ({ relativePath }) => {
+    const title = shortTitles[relativePath];
+    return title === undefined ? undefined : { title };
+  },
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     anchor: { slugify: headingAnchor },

@@ -1,7 +1,12 @@
 import { customResourceDefinition, defineKind, type Kind, withVersion } from '@echoperator/runtime';
-import { webhookPermissions } from '@echoperator/runtime/admission';
+import { defineAdmission, validatingAdmissionPolicies, webhookPermissions } from '@echoperator/runtime/admission';
 import { type ApiError, isInvalid } from '@echoperator/runtime/client';
-import { CustomResourceDefinition, Secret } from '@echoperator/runtime/kinds';
+import {
+  CustomResourceDefinition,
+  Secret,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from '@echoperator/runtime/kinds';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import * as Type from 'typebox';
 import { lostFieldsAnnotation } from '../../packages/runtime/src/conversion/versions.ts';
@@ -17,7 +22,7 @@ const V1 = defineKind({
   ...names,
   version: 'v1',
   spec: Type.Object({ who: Type.String(), tone: Type.Optional(Type.String()) }),
-  status: Type.Object({ sent: Type.Boolean() }),
+  status: Type.Object({ sent: Type.Boolean(), by: Type.String() }),
 });
 const Alpha = defineKind({
   ...names,
@@ -29,7 +34,10 @@ const Letter = withVersion(V1, Alpha, {
   deprecated: 'use conversion.test/v1',
   conversion: {
     toStored: ({ spec: { name }, status }) => ({ spec: { who: name }, ...(status && { status }) }),
-    fromStored: ({ spec: { who }, status }) => ({ spec: { name: who }, ...(status && { status }) }),
+    fromStored: ({ spec: { who }, status }) => ({
+      spec: { name: who },
+      ...(status && { status: { sent: status.sent ?? false } }),
+    }),
   },
 });
 
@@ -142,6 +150,52 @@ test('a server-side apply through the old version keeps the new fields, and nobo
   expect(await apply(Alpha, { name: 'Ada' }, 'old-client')).toMatchObject({ spec: { name: 'Ada' } });
   expect((await client.get(Alpha, key)).spec).toEqual({ name: 'Ada' });
   await apply(V1, { who: 'Ada' }, 'new-client');
+  expect((await client.get(V1, key)).spec).toEqual({ who: 'Ada' });
+});
+
+test('a client that may not write the status cannot write it through the annotation', async () => {
+  const { client } = cluster;
+  await run();
+  const key = { name: 'forged', namespace };
+  await client.create(V1, { metadata: key, spec: { who: 'Ada', tone: 'warm' } });
+  const status = { type: 'merge', body: { status: { sent: false, by: 'operator' } } } as const;
+  await client.patch(V1, key, status, { subresource: 'status' });
+  const lost = [
+    { path: ['spec', 'tone'], is: 'cold' },
+    { path: ['status', 'by'], is: 'mallory' },
+    { path: ['status', 'sent'], was: false, is: true },
+  ];
+  const forge = { [lostFieldsAnnotation]: JSON.stringify({ v1: lost, v1alpha1: lost }) };
+  const body = { metadata: { annotations: forge } };
+  await client.patch(Alpha, key, { type: 'merge', body });
+  const forged = await client.get(V1, key);
+  // The client may write the spec in any case.
+  expect(forged.spec).toEqual({ who: 'Ada', tone: 'cold' });
+  expect(forged.status).toEqual({ sent: false });
+  await client.patch(V1, key, { type: 'merge', body });
+  expect((await client.get(Alpha, key)).status).toEqual({ sent: false });
+});
+
+test('rules of the stored version are evaluated with the fields that a forged annotation restores', async () => {
+  const { client } = cluster;
+  await run();
+  const key = { name: 'ruled', namespace };
+  await client.create(V1, { metadata: key, spec: { who: 'Ada' } });
+  const rule = { rule: "!has(object.spec.tone) || object.spec.tone != 'cold'", message: 'tone must not be cold' };
+  for (const manifest of validatingAdmissionPolicies([defineAdmission(V1, { rules: [rule] })])) {
+    const isPolicy = manifest.kind === 'ValidatingAdmissionPolicy';
+    const kind = isPolicy ? ValidatingAdmissionPolicy : ValidatingAdmissionPolicyBinding;
+    const { metadata } = await client.create(kind as Kind, manifest as never);
+    cleanUp.push(() => client.delete(kind as Kind, metadata));
+  }
+  const isRefused = (error: ApiError) => error.message.includes('tone must not be cold');
+  const cold = { metadata: { name: 'cold', namespace }, spec: { who: 'Bob', tone: 'cold' } };
+  await eventually('the policy is enforced', () =>
+    client.create(V1, cold, { dryRun: true }).then(() => false, isRefused),
+  );
+  const lost = { v1: [{ path: ['spec', 'tone'], is: 'cold' }] };
+  const body = { metadata: { annotations: { [lostFieldsAnnotation]: JSON.stringify(lost) } } };
+  await expect(client.patch(Alpha, key, { type: 'merge', body })).rejects.toThrow('tone must not be cold');
   expect((await client.get(V1, key)).spec).toEqual({ who: 'Ada' });
 });
 

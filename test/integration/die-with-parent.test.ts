@@ -1,43 +1,14 @@
-import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import { execa } from 'execa';
-import { dieWithParent } from '../../testkit/die-with-parent.ts';
-import { eventually } from '../../testkit/eventually.ts';
-import { inTime } from '../../testkit/in-time.ts';
 import { testOnLinux } from '../../testkit/on-linux.ts';
+import { killWithPrograms } from '../../testkit/process-tree.ts';
 
 const script = join(import.meta.dirname, 'environment/started-programs.ts');
 
-/**
- * The processes that a process has started, and theirs. PostgreSQL's workers come and go: one that has ended has none.
- */
-async function descendants(pid: number): Promise<readonly number[]> {
-  const listed = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  const children = listed.split(' ').filter(Boolean).map(Number);
-  return [...children, ...(await Promise.all(children.map(descendants))).flat()];
-}
-
-const commandOf = async (pid: number): Promise<string> =>
-  (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
-
 testOnLinux('programs that a test starts end when its process is killed with SIGKILL', async () => {
-  const [file, args] = dieWithParent(process.execPath, [script]);
-  const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
-  const hasEnded = parent.then(() => Promise.reject(new Error('it has ended before its programs had started')));
-  hasEnded.catch(() => {});
-  await inTime('its programs have started', Promise.race([once(parent.stdout, 'data'), hasEnded]));
-  const started = await descendants(Number(parent.pid));
-  const commands = (await Promise.all(started.map(commandOf))).join('\n');
+  const programs = (await killWithPrograms(script, 'SIGKILL')).join('\n');
   const onControlPlane = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kwok'];
   for (const program of [...onControlPlane, 'operator/main.js', 'petstore/main.js', 'postgres']) {
-    expect(commands).toContain(program);
+    expect(programs).toContain(program);
   }
-  parent.kill('SIGKILL');
-  await parent;
-  await eventually('all have ended', async () => {
-    const left = (await Promise.all(started.map(commandOf))).filter((command) => command !== '');
-    return left.length === 0;
-  });
 });

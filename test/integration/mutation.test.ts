@@ -108,10 +108,12 @@ const addRefuser =
     });
   };
 
+/** With few values, so that a random history is soon the shortest one. */
 const hoarded: MutationSubject = {
   kind: Echo,
   children: [ConfigMap],
   spec: { message: 'hello' },
+  values: { message: ['bad', 'good'], ttlSecondsAfterFinished: [1] },
 };
 
 test('an operator that keeps what an earlier spec asked for fails, and the failure shows the shortest history', async () => {
@@ -158,14 +160,11 @@ test('a spec that no operator handles fails', async () => {
   ]);
 });
 
-/** With few values, so that a random history is soon the shortest one. */
-const refused: MutationSubject = { ...hoarded, values: { message: ['bad', 'good'], ttlSecondsAfterFinished: [1] } };
-
 test('an operator that deletes a child when it refuses the spec at the end of a random history fails', async () => {
   await using _ = stack;
   await run(addRefuser({ message: 'bad', words: 'the message is bad', deletes: true }));
   const select = (plan: string) => plan === 'Echo/histories';
-  const report = await mutate({ connection, subjects: [refused], select, seed: 1, likenessTimeoutMs: 2000 });
+  const report = await mutate({ connection, subjects: [hoarded], select, seed: 1, likenessTimeoutMs: 2000 });
   expect(report.failures.map(({ message }) => message)).toEqual([
     expect.stringMatching(/^Echo\/histories: seed 1: .*message = "bad".*: ConfigMap mutated #1 is missing/s),
   ]);
@@ -175,7 +174,7 @@ test('a refusal that does not name the property fails, also at the end of a rand
   await using _ = stack;
   await run(addRefuser({ message: 'bad', words: '', deletes: false }));
   const select = (plan: string) => plan === 'Echo/message' || plan === 'Echo/histories';
-  const report = await mutate({ connection, subjects: [refused], select, seed: 1, likenessTimeoutMs: 2000 });
+  const report = await mutate({ connection, subjects: [hoarded], select, seed: 1, likenessTimeoutMs: 2000 });
   const unnamed = 'the message of InvalidSpec does not name the property';
   expect(report.failures.map(({ message }) => message).sort()).toEqual([
     expect.stringMatching(new RegExp(`^Echo/histories: .*${unnamed}`, 's')),

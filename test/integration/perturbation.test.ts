@@ -86,13 +86,7 @@ const forgetful: Scenario = {
 
 test('an operator that forgets a child fails, and the failure names the plan and shows what happened', async () => {
   const only = ['forgetful/create create configmaps'];
-  const { plans, failures } = await perturb({
-    connection,
-    log,
-    scenarios: [forgetful],
-    only,
-    timeoutMs: 15_000,
-  });
+  const { plans, failures } = await perturb({ connection, log, scenarios: [forgetful], only });
   const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));
   // An operator that is told to stop still writes the status. One that is cut off does not create the child.
   expect(failed).toEqual(plans.filter((plan) => !/ (unsent|stopped|cut-off)$/.test(plan)));

@@ -151,27 +151,29 @@ export function table(outcomes: readonly SuiteOutcome[]): string {
 }
 
 /**
- * Lists the failed tests, each with the beginning of its message, and the files that did not load. The last lines of a
+ * Lists the failed tests, each with an excerpt of its message, and the files that did not load. The last lines of a
  * run are often all that a log of CI shows.
  */
 export function failures(files: readonly JestFile[], root: string): readonly string[] {
   return files.flatMap((file) => {
     const path = pathIn(root, file);
     const failed = file.assertionResults.flatMap(({ fullName, failureMessages }) =>
-      failureMessages?.length ? [`${path}: ${fullName}\n    ${beginning(failureMessages[0] ?? '')}`] : [],
+      failureMessages?.length ? [`${path}: ${fullName}\n    ${excerpt(failureMessages[0] ?? '')}`] : [],
     );
     const didNotLoad = file.assertionResults.length === 0 && file.message;
-    return didNotLoad ? [`${path}\n    ${beginning(file.message ?? '')}`] : failed;
+    return didNotLoad ? [`${path}\n    ${excerpt(file.message ?? '')}`] : failed;
   });
 }
 
-/** The first lines of a message, as one line without colours. */
-const beginning = (message: string): string =>
-  stripVTControlCharacters(message)
-    .split(/\n\s+at /, 1)[0]
-    ?.replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, 300) ?? '';
+/**
+ * A message without its stack, as one line without colours. A long one is shown by its ends: a failed property begins
+ * with its counterexample and ends with what went wrong.
+ */
+function excerpt(message: string): string {
+  const [text = ''] = stripVTControlCharacters(message).split(/\n\s+at /, 1);
+  const line = text.replace(/\s+/g, ' ').trim();
+  return line.length <= 700 ? line : `${line.slice(0, 300)} … ${line.slice(-400)}`;
+}
 
 const pathIn = (root: string, { name }: JestFile): string =>
   name.startsWith(root) ? name.slice(root.length + 1) : name;

@@ -132,7 +132,7 @@ describe('a whole run', () => {
     ]);
   });
 
-  test('names each failed test with the beginning of its message, and each file that did not load', () => {
+  test('names each failed test with an excerpt of its message, and each file that did not load', () => {
     const at = { startTime: 0, endTime: 0 };
     const message =
       '\u001b[31mError: not within 90000 ms:\u001b[39m the Job\n    at eventually (src/eventually.ts:28:13)';
@@ -144,6 +144,15 @@ describe('a whole run', () => {
     expect(failures(files, '/repository')).toEqual([
       'test/b: it waits\n    Error: not within 90000 ms: the Job',
       'test/c\n    SyntaxError: x',
+    ]);
+  });
+
+  test('shows the beginning and the end of a long message', () => {
+    const message = `Property failed: ${'[1,2]'.repeat(200)} Got AssertionError: 1 is not 2\n    at x`;
+    const failed = { fullName: 'it holds', failureMessages: [message] };
+    const files = [{ startTime: 0, endTime: 0, name: '/repository/test/a', assertionResults: [failed] }];
+    expect(failures(files, '/repository')).toEqual([
+      expect.stringMatching(/^test\/a: it holds\n {4}Property failed: \[.{600,700} Got AssertionError: 1 is not 2$/),
     ]);
   });
 });

@@ -179,7 +179,7 @@ export class HostileTrial implements AsyncDisposable {
       this.figures.set(kind.kind, figures);
       let left = perKind(kind);
       for (const object of [...all.filter(isKnown), ...inOrder]) {
-        if (left === 0) break;
+        if (left === 0 && !isKnown(object)) break;
         const measured = await this.#try(object, figures.harmlessMs);
         if (measured === undefined) {
           figures.refused += 1;

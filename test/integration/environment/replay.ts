@@ -85,10 +85,13 @@ export class Replay {
   readonly #blurred = new Set<string>();
   /** The versions that the API server has shown. */
   readonly #versions = new Set<string>();
+  /** The versions of removals, by uid, as the events of watches show them. */
+  readonly #removals: ReadonlyMap<string, number>;
 
   constructor(records: readonly RecordedRequest[], report: ReplayReport) {
     this.#records = records;
     this.#report = report;
+    this.#removals = removalsIn(records);
     for (const record of records) {
       if (!isWrite(record)) continue;
       const { metadata, kind } = parsed(record.response);
@@ -128,7 +131,12 @@ export class Replay {
     }
     const real = parsed(record.response);
     if (own !== undefined) this.#judge(record, own, real);
-    if (isWrite(record)) this.#takeOver(since, record, target, own, real);
+    if (isWrite(record)) {
+      const hasVersion = this.#takeOver(since, record, target, own, real);
+      if (!hasVersion) this.#server.renumber(since, this.#removals);
+    }
+    // The recording has the order of the API server: every later write has a greater version.
+    this.#server.advanceTo(Number(metadataOf(real).resourceVersion) || 0);
     const continued = (real.metadata as JsonObject | undefined)?.continue;
     const next = metadataOf(own?.body ?? {}).continue;
     if (typeof continued === 'string' && typeof next === 'string') this.#tokens.set(continued, next);
@@ -172,23 +180,24 @@ export class Replay {
     else this.#report.differing.push(`${record.method} ${record.path}\n${differing.slice(0, 8).join('\n')}`);
   }
 
+  /** Returns whether the changes have the API server's version. No response shows the version of a removal. */
   #takeOver(
     since: number,
     record: RecordedRequest,
     target: Target | undefined,
     own: { readonly code: number } | undefined,
     real: JsonObject,
-  ): void {
+  ): boolean {
     const { kind, namespace } = target ?? {};
-    if (kind === undefined) return;
+    if (kind === undefined) return false;
     if (record.code >= 300) {
       this.#server.correct(since, kind, { name: '' }, undefined);
-      return;
+      return false;
     }
     if (record.method === 'DELETE' && target?.name === undefined) {
       for (const { metadata } of this.#server.objects(kind))
         if (metadata.namespace === namespace) this.#lose(this.#id(record, metadata.name));
-      return;
+      return false;
     }
     const metadata = metadataOf(real) as unknown as StoredObject['metadata'];
     const name = target?.name ?? metadata.name;
@@ -199,23 +208,18 @@ export class Replay {
     // The response of another subresource is no such object.
     if (real.kind !== kind.kind && real.kind !== 'Status' && !isPartial) {
       this.#lose(this.#id(record, name));
-      return;
+      return false;
     }
     const isDeletion = record.method === 'DELETE' && metadata.deletionTimestamp === undefined;
     const isRemoval = real.kind === 'Status' || isDeletion || isReleased(real);
     const id = this.#id(record, name);
     this.#unknown.delete(id);
     if (isRemoval && (own === undefined || own.code >= 300)) this.#blurred.add(id);
-    const version = metadata.resourceVersion;
-    const isNew = version !== undefined && !this.#versions.has(version);
-    if (isNew) this.#versions.add(version);
     // The simulated server has removed the object too, perhaps in several steps.
-    if (isRemoval && own !== undefined && own.code < 300 && current === undefined) {
-      // The response to the removal of the last finalizer has the version before it.
-      if (isNew) this.#server.renumber(since, version);
-      return;
-    }
+    if (isRemoval && own !== undefined && own.code < 300 && current === undefined) return false;
+    if (metadata.resourceVersion !== undefined) this.#versions.add(metadata.resourceVersion);
     this.#server.correct(since, kind, key, isRemoval ? undefined : object);
+    return !isRemoval;
   }
 
   /**
@@ -358,6 +362,21 @@ export class Replay {
 const isWatch = ({ path }: RecordedRequest): boolean => /[?&]watch=(?:true|1)/.test(path);
 
 const metadataOf = (object: object): JsonObject => Object((object as JsonObject).metadata);
+
+/** An object that leaves a selection is DELETED too, so it ignores watches with a selector. */
+function removalsIn(records: readonly RecordedRequest[]): ReadonlyMap<string, number> {
+  const removals = new Map<string, number>();
+  for (const record of records) {
+    if (!isWatch(record) || /[?&](?:label|field)Selector=/.test(record.path)) continue;
+    for (const line of record.response.split('\n')) {
+      const { type, object } = parsed(line);
+      if (type !== 'DELETED' || !isObject(object)) continue;
+      const { uid, resourceVersion } = metadataOf(object);
+      removals.set(String(uid), Number(resourceVersion));
+    }
+  }
+  return removals;
+}
 
 const hasListEnd = (object: JsonObject): boolean =>
   Object.hasOwn(Object(metadataOf(object).annotations), 'k8s.io/initial-events-end');

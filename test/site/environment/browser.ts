@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { type Browser, launch } from 'puppeteer-core';
+import { wrapToDieWithParent } from '../../../testkit/die-with-parent.ts';
+import { makeRunFolder } from '../../../testkit/run-folder.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
 /** Where Debian's Chromium is, and the browser of GitHub's runners, for which Ubuntu has no package. */
@@ -12,22 +12,28 @@ export interface StartedBrowser extends AsyncDisposable {
   readonly browser: Browser;
 }
 
-/** Starts a real Chromium without a window. Installs it if it is missing. */
+/** Starts a real Chromium without a window, which ends with this process. Installs it if it is missing. */
 export async function startBrowser(): Promise<StartedBrowser> {
   if (!programs.some((path) => existsSync(path))) await ensureDebianPackages(['chromium']);
-  const executablePath = programs.find((path) => existsSync(path));
-  if (executablePath === undefined) throw new Error(`none of ${programs.join(', ')} exists`);
-  const userDataDir = await mkdtemp(join(tmpdir(), 'echoperator-browser-'));
+  const program = programs.find((path) => existsSync(path));
+  if (program === undefined) throw new Error(`none of ${programs.join(', ')} exists`);
+  const folder = await makeRunFolder('browser');
+  const wrappers = await wrapToDieWithParent(folder, { chromium: program });
   const browser = await launch({
-    executablePath,
-    userDataDir,
-    // Pages of the API are large, and the machine may be busy.
-    protocolTimeout: 600_000,
+    executablePath: `${wrappers}/chromium`,
+    userDataDir: `${folder}/profile`,
+    // Puppeteer's handler of SIGTERM would keep this process alive. The kernel ends the browser.
+    handleSIGINT: false,
+    handleSIGTERM: false,
+    handleSIGHUP: false,
+    // A page of the API is large, and the machine may be busy.
+    protocolTimeout: 120_000,
     args: [
       '--no-sandbox', // Chromium refuses to run as root with its sandbox
       '--disable-gpu',
       '--no-first-run',
-      // No traffic of the browser's own.
+      // No traffic of the browser's own, and none of a page to another host.
+      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
       '--disable-quic',
       '--disable-background-networking',
       '--disable-component-update',
@@ -38,7 +44,7 @@ export async function startBrowser(): Promise<StartedBrowser> {
     browser,
     [Symbol.asyncDispose]: async () => {
       await browser.close();
-      await rm(userDataDir, { recursive: true, maxRetries: 5 });
+      await rm(folder, { recursive: true, maxRetries: 5 });
     },
   };
 }

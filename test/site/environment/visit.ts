@@ -2,6 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { AxeResults, RunOptions } from 'axe-core';
 import type { Browser, Page } from 'puppeteer-core';
+import { forEachConcurrently } from '../../../packages/testing/src/for-each-concurrently.ts';
+import { inTime } from '../../../testkit/in-time.ts';
 
 export interface Visit {
   readonly title: string;
@@ -13,13 +15,16 @@ export interface Visit {
   readonly problems: readonly string[];
 }
 
-const phone = { width: 360, height: 740 };
+/** How many pages are open at a time. */
+const tabs = 3;
+
+export const phone = { width: 360, height: 740 };
 export const desktop = { width: 1280, height: 900 };
 
 /** A new tab that collects errors of scripts, failed requests and requests to other hosts. */
 export async function openTab(browser: Browser): Promise<{ readonly page: Page; readonly problems: string[] }> {
   const page = await browser.newPage();
-  page.setDefaultTimeout(300_000);
+  page.setDefaultTimeout(30_000);
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error}`));
   page.on('console', (message) => {
@@ -35,34 +40,85 @@ export async function openTab(browser: Browser): Promise<{ readonly page: Page; 
   return { page, problems };
 }
 
-/** Opens a page as a reader does: on a phone, on a desktop in light and in dark. */
-export async function visit(browser: Browser, address: string): Promise<Visit> {
+/** Sets the reader's preferences. Without motion, nothing is measured or clicked while it moves or fades. */
+export async function setColors(page: Page, colors: 'light' | 'dark'): Promise<void> {
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: colors },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
+}
+
+/** Visits pages, a few at a time. Returns the visits in the order of the addresses. */
+export async function visitAll(browser: Browser, addresses: readonly string[]): Promise<readonly Visit[]> {
+  const visits: Visit[] = [];
+  const visitOne = async ([index, address]: [number, string]): Promise<void> => {
+    visits[index] = await visit(browser, address);
+  };
+  await forEachConcurrently(addresses.entries(), visitOne, tabs);
+  return visits;
+}
+
+/**
+ * Opens a page as a reader does: on a phone, on a desktop in light and in dark. A step that fails, or that is not done
+ * after 90 s, is a problem of the page and ends its visit.
+ */
+async function visit(browser: Browser, address: string): Promise<Visit> {
   const { page, problems } = await openTab(browser);
+  const found = { title: address, links: [] as readonly string[], ids: [] as readonly string[] };
+  const steps: Readonly<Record<string, () => Promise<void>>> = {
+    'opens on a phone': async () => {
+      await setColors(page, 'light');
+      await page.setViewport(phone);
+      await page.goto(address, { waitUntil: 'networkidle0' });
+    },
+    'draws its diagrams': async () => {
+      // The library of a diagram is loaded after the page.
+      await page.waitForFunction(
+        "[...document.querySelectorAll('.diagram')].every((one) => one.querySelector('svg'))",
+        // Looks at intervals: a tab behind another draws no frames.
+        { polling: 100 },
+      );
+    },
+    'fits a phone': async () => {
+      problems.push(...(await overflowing(page)).map((element) => `wider than a phone: ${element}`));
+    },
+    'loads its pictures': async () => {
+      problems.push(...(await brokenPictures(page)).map((source) => `no picture: ${source}`));
+    },
+    'fits a desktop': async () => {
+      await page.setViewport(desktop);
+      problems.push(...(await overflowing(page)).map((element) => `wider than the window: ${element}`));
+    },
+    'is accessible in light': async () => {
+      problems.push(...(await violations(page, {})).map((one) => `in light: ${one}`));
+    },
+    'is accessible in dark': async () => {
+      // As the site's switch does. A tab behind another would not be told of the system's new colors.
+      await page.evaluate("document.documentElement.classList.add('dark')");
+      const colors = { runOnly: ['color-contrast'] };
+      problems.push(...(await violations(page, colors)).map((one) => `in dark: ${one}`));
+    },
+    'has a title, links and anchors': async () => {
+      found.title = await page.title();
+      found.links = (await page.evaluate(
+        "[...document.querySelectorAll('a[href]')].map(({ href }) => href)",
+      )) as string[];
+      found.ids = (await page.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")) as string[];
+    },
+  };
   try {
-    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }]);
-    await page.setViewport(phone);
-    await page.goto(address, { waitUntil: 'networkidle0' });
-    // The library of a diagram is loaded after the page.
-    await page.waitForFunction("[...document.querySelectorAll('.diagram')].every((one) => one.querySelector('svg'))");
-    problems.push(...(await overflowing(page)).map((element) => `wider than a phone: ${element}`));
-    problems.push(...(await brokenPictures(page)).map((source) => `no picture: ${source}`));
-    await page.setViewport(desktop);
-    problems.push(...(await overflowing(page)).map((element) => `wider than the window: ${element}`));
-    problems.push(...(await violations(page, {})).map((one) => `in light: ${one}`));
-    // Colors that are still changing would be measured.
-    await page.addStyleTag({ content: '* { transition: none !important; }' });
-    await page.evaluate("document.documentElement.classList.add('dark')");
-    const colors = { runOnly: ['color-contrast'] };
-    problems.push(...(await violations(page, colors)).map((one) => `in dark: ${one}`));
-    const title = await page.title();
-    const links = (await page.evaluate(
-      "[...document.querySelectorAll('a[href]')].map(({ href }) => href)",
-    )) as string[];
-    const ids = (await page.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")) as string[];
-    return { title, links, ids, problems };
+    for (const [what, run] of Object.entries(steps)) {
+      try {
+        await inTime(`${address} ${what}`, run());
+      } catch (error) {
+        problems.push(`${what}: ${error}`);
+        break;
+      }
+    }
   } finally {
     await page.close();
   }
+  return { ...found, problems };
 }
 
 /** Returns the elements that make the page scroll sideways. A box that scrolls its own content is none. */

@@ -1,5 +1,6 @@
 import { getMember, isObject } from '../apply/json.ts';
 import { deepFreeze } from '../cache/deep-freeze.ts';
+import { isTooDeep, maxNesting } from '../client/parse-body.ts';
 import { isCustomKind, specProblem } from '../kind/define-kind.ts';
 import { resourceName } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
@@ -35,6 +36,8 @@ interface Review {
   readonly object: KubeObject;
   readonly previous: KubeObject | undefined;
   readonly request: AdmissionRequest;
+  /** Whether an object is nested so deep that recursive functions, also those of the definition, would fail. */
+  readonly isTooDeep: boolean;
 }
 
 type Verdict = Readonly<Record<string, unknown>> & { readonly allowed: boolean };
@@ -47,12 +50,13 @@ const handler =
   async (body, signal) => {
     const warnings: string[] = [];
     const warn = (text: string): void => {
-      if (warnings.length < maxWarnings) warnings.push(cut(text.replace(/\s+/g, ' '), maxWarningLength));
+      // API servers drop a warning with control characters.
+      if (warnings.length < maxWarnings) warnings.push(cut(text.replace(/[\s\p{Cc}]+/gu, ' '), maxWarningLength));
     };
     const review = parseReview(body, signal, warn);
     // A finalizer must be removable whatever else is wrong. The match conditions say the same to API servers.
     const isDeleted = review.object.metadata.deletionTimestamp !== undefined;
-    const verdict = isDeleted ? { allowed: true } : await judge(admission, review);
+    const verdict = isDeleted ? { allowed: true } : await verdictOn(admission, review, judge);
     return {
       apiVersion: 'admission.k8s.io/v1',
       kind: 'AdmissionReview',
@@ -60,37 +64,48 @@ const handler =
     };
   };
 
-async function validating({ kind, definition }: DefinedAdmission, review: Review): Promise<Verdict> {
-  const errors = (await definition.validate?.(review.object, review.previous, review.request)) ?? [];
-  if (errors.length === 0) return { allowed: true };
-  const texts = errors.slice(0, maxErrors).map(textOf);
+async function verdictOn(
+  admission: DefinedAdmission,
+  review: Review,
+  judge: (admission: DefinedAdmission, review: Review) => Promise<Verdict>,
+): Promise<Verdict> {
+  if (!review.isTooDeep) return judge(admission, review);
+  // Not an error, which an API server would ignore with `failurePolicy: Ignore`.
+  const message = `an object may be nested at most ${maxNesting} levels deep`;
+  return refusal(admission, review, [{ path: '', message }]);
+}
+
+async function validating(admission: DefinedAdmission, review: Review): Promise<Verdict> {
+  const errors = (await admission.definition.validate?.(review.object, review.previous, review.request)) ?? [];
+  return errors.length === 0 ? { allowed: true } : refusal(admission, review, errors);
+}
+
+function refusal({ kind }: DefinedAdmission, { request }: Review, all: readonly AdmissionError[]): Verdict {
+  // A path may contain keys of the object, which are of any length.
+  const errors = all
+    .slice(0, maxErrors)
+    .map(({ path, message }) => ({ path: cut(path, maxMessageLength), message: cut(message, maxMessageLength) }));
+  const texts = errors.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));
   const [first] = texts;
-  const all = texts.length === 1 ? first : `[${texts.join(', ')}]`;
+  const problem = texts.length === 1 ? first : `[${texts.join(', ')}]`;
   return {
     allowed: false,
     status: {
       status: 'Failure',
       code: 422,
       reason: 'Invalid',
-      message: `${kind.kind}.${kind.group} "${review.request.name}" is invalid: ${all}`,
+      message: `${kind.kind}.${kind.group} "${request.name}" is invalid: ${problem}`,
       details: {
-        name: review.request.name,
+        name: request.name,
         group: kind.group,
         kind: kind.kind,
-        causes: errors.slice(0, maxErrors).map(({ path, message }) => ({
-          reason: 'FieldValueInvalid',
-          message: cut(message, maxMessageLength),
-          field: path,
-        })),
+        causes: errors.map(({ path, message }) => ({ reason: 'FieldValueInvalid', message, field: path })),
       },
     },
   };
 }
 
 const cut = (text: string, length: number): string => text.slice(0, length).toWellFormed();
-
-const textOf = ({ path, message }: AdmissionError): string =>
-  `${path === '' ? '' : `${path}: `}${cut(message, maxMessageLength)}`;
 
 async function defaulting({ kind, definition }: DefinedAdmission, review: Review): Promise<Verdict> {
   // The API server checks the schema only after this: it refuses the object with a better message.
@@ -112,13 +127,18 @@ function parseReview(body: unknown, signal: AbortSignal, warn: (text: string) =>
     throw new WebhookRequestError(400, 'request.operation is neither CREATE nor UPDATE');
   const object = objectOf(request, 'object');
   if (object === undefined) throw new WebhookRequestError(400, 'request.object is missing');
+  const previous = objectOf(request, 'oldObject');
+  const isDeep = isTooDeep(object) || isTooDeep(previous);
+  // Freezing is recursive. No function of the definition gets what is too deep.
+  if (!isDeep) for (const each of [object, previous]) deepFreeze(each);
   const [name, namespace] = [getMember(request, 'name'), getMember(request, 'namespace')];
   const userInfo = getMember(request, 'userInfo');
   const [userName, groups] = [getMember(userInfo, 'username'), getMember(userInfo, 'groups')];
   return {
     uid,
     object,
-    previous: objectOf(request, 'oldObject'),
+    previous,
+    isTooDeep: isDeep,
     request: {
       operation,
       // A new object with `generateName` has no name yet.
@@ -140,5 +160,5 @@ function objectOf(request: unknown, member: 'object' | 'oldObject'): KubeObject 
   if (object === undefined || object === null) return undefined;
   if (!isObject(object) || !isObject(getMember(object, 'metadata')))
     throw new WebhookRequestError(400, `request.${member} is no object with metadata`);
-  return deepFreeze(object) as unknown as KubeObject;
+  return object as unknown as KubeObject;
 }

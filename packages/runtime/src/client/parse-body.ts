@@ -60,8 +60,8 @@ function limitObjectDepth(object: Members): void {
   else makeUnreadable(object as unknown as KubeObject, deep, `nested more than ${maxNesting} levels deep`);
 }
 
-/** Descends level by level, without recursion. */
-function isTooDeep(value: unknown): boolean {
+/** Whether a value is nested more than {@link maxNesting} levels deep. Descends level by level, without recursion. */
+export function isTooDeep(value: unknown): boolean {
   let level = isNested(value) ? [value] : [];
   for (let depth = 1; level.length > 0; depth += 1) {
     if (depth > maxNesting) return true;

@@ -1,7 +1,9 @@
 import { isObject } from '../apply/json.ts';
+import { maxNesting } from '../client/parse-body.ts';
 import type { CustomKind } from '../kind/define-kind.ts';
 import { groupOf, resourceName } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
+import { WebhookRequestError } from '../webhook-server/webhook-server.ts';
 import { ConversionError, convert } from './versions.ts';
 
 /** A `ConversionReview` (apiextensions.k8s.io/v1) with a response. */
@@ -21,7 +23,7 @@ export interface ConversionReview {
  *
  * @param kinds the stored versions, with the others.
  * @param review the parsed request.
- * @throws TypeError if it is no ConversionReview.
+ * @throws WebhookRequestError if it is no ConversionReview.
  */
 export function conversionReview(kinds: readonly CustomKind[], review: unknown): ConversionReview {
   const { uid, desiredAPIVersion, objects } = requestOf(review);
@@ -31,7 +33,10 @@ export function conversionReview(kinds: readonly CustomKind[], review: unknown):
     response: { uid, ...response },
   });
   try {
-    const convertedObjects = objects.map((object) => convert(kindOf(kinds, object), object, desiredAPIVersion));
+    const convertedObjects = objects.map((object) => {
+      emptyDeepLevels(object);
+      return convert(kindOf(kinds, object), object, desiredAPIVersion);
+    });
     return respond({ convertedObjects, result: { status: 'Success' } });
   } catch (error) {
     if (!(error instanceof ConversionError)) throw error;
@@ -60,8 +65,25 @@ function requestOf(review: unknown): ConversionRequest {
     typeof request.uid === 'string' &&
     typeof request.desiredAPIVersion === 'string' &&
     Array.isArray(request.objects) &&
-    request.objects.every((object) => isObject(object) && isObject(object.metadata))
+    request.objects.every(
+      (object) => isObject(object) && isObject(object.metadata) && typeof object.apiVersion === 'string',
+    )
   )
     return request as unknown as ConversionRequest;
-  throw new TypeError('the body is not a ConversionReview with a request');
+  throw new WebhookRequestError(400, 'the body is not a ConversionReview with a request');
+}
+
+/**
+ * Empties objects and lists that are nested {@link maxNesting} levels deep. Deeper ones would overflow the stack, also
+ * in the functions of a conversion, and a list of all objects must not fail for one of them.
+ */
+function emptyDeepLevels(object: object): void {
+  const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
+  let level = [object];
+  for (let depth = 0; depth < maxNesting && level.length > 0; depth += 1)
+    level = level.flatMap((each) => Object.values(each).filter(isNested));
+  for (const each of level) {
+    if (Array.isArray(each)) each.length = 0;
+    else for (const name of Object.keys(each)) Reflect.deleteProperty(each, name);
+  }
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { getMember, isObject, type JsonObject } from '../apply/json.ts';
+import { getMember, getOwn, isObject, type JsonObject } from '../apply/json.ts';
 
 /**
  * A place where content differs from what is left of it after a conversion to another version and back. Absent values
@@ -27,20 +27,24 @@ interface LostItem {
   readonly is: unknown;
 }
 
-/** Lists where `content` differs from `left`. A list of another length is one value. */
+/**
+ * Lists where `content` differs from `left`, in the order of the paths. No path is the beginning of another one. A list
+ * of another length is one value.
+ */
 export function lostFields(left: JsonObject, content: JsonObject, path: readonly string[] = []): readonly LostField[] {
   const names = new Set([...Object.keys(left), ...Object.keys(content)]);
   return [...names].sort().flatMap((name) => {
-    const [was, is] = [left[name], content[name]];
-    if (isDeepStrictEqual(was, is)) return [];
+    const [was, is] = [getOwn(left, name), getOwn(content, name)];
     const place = [...path, name];
+    // Objects are compared only here and not as a whole, so that each value is compared once, at any depth.
     if (isObject(was) && isObject(is)) return lostFields(was, is, place);
     if (Array.isArray(was) && Array.isArray(is) && was.length === is.length) {
       const items = was.flatMap((item, index) =>
         isDeepStrictEqual(item, is[index]) ? [] : [{ index, was: item, is: is[index] }],
       );
-      return [{ path: place, items }];
+      return items.length === 0 ? [] : [{ path: place, items }];
     }
+    if (isDeepStrictEqual(was, is)) return [];
     return [{ path: place, ...(was !== undefined && { was }), ...(is !== undefined && { is }) }];
   });
 }
@@ -105,14 +109,30 @@ const sortedJson = (value: unknown): string =>
     isObject(member) ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member,
   ) ?? '';
 
-/** Whether a parsed annotation is a list of lost fields. */
+/**
+ * Whether a parsed annotation is a list that {@link lostFields} can have returned. Anybody may write the annotation. The
+ * order excludes a list that names the same place many times, for which {@link withLostFields} would take minutes.
+ */
 export const isLostFields = (value: unknown): value is readonly LostField[] =>
   Array.isArray(value) &&
-  value.every(
-    (field) =>
-      isObject(field) &&
-      Array.isArray(field.path) &&
-      field.path.every((name) => typeof name === 'string') &&
-      (field.items === undefined ||
-        (Array.isArray(field.items) && field.items.every((item) => isObject(item) && Number.isInteger(item.index)))),
-  );
+  value.every(isLostField) &&
+  value.every(({ path }, index) => index === 0 || isBefore(value[index - 1]?.path ?? [], path));
+
+const isLostField = (field: unknown): field is LostField =>
+  isObject(field) &&
+  Array.isArray(field.path) &&
+  field.path.length > 0 &&
+  field.path.every((name) => typeof name === 'string') &&
+  (field.items === undefined || isLostItems(field.items));
+
+const isLostItems = (items: unknown): items is readonly LostItem[] =>
+  Array.isArray(items) &&
+  items.every((item) => isObject(item) && Number.isInteger(item.index)) &&
+  items.every(({ index }, position) => position === 0 || items[position - 1].index < index);
+
+/** Whether a path comes before another one and is not its beginning. */
+function isBefore(path: readonly string[], next: readonly string[]): boolean {
+  const at = path.findIndex((name, index) => name !== next[index]);
+  const [name, following] = [path[at], next[at]];
+  return name !== undefined && following !== undefined && name < following;
+}

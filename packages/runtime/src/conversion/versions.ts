@@ -1,6 +1,7 @@
 import { isObject, type JsonObject } from '../apply/json.ts';
+import { isTooDeep } from '../client/parse-body.ts';
 import { customResourceDefinition } from '../kind/custom-resource-definition.ts';
-import type { CustomKind, KindVersion } from '../kind/define-kind.ts';
+import { type CustomKind, type KindVersion, specProblem } from '../kind/define-kind.ts';
 import { apiVersionOf, resourceName } from '../kind/kind.ts';
 import { type KubeObject, keyString } from '../kind/object.ts';
 import { isLostFields, type LostField, lostFields, withLostFields } from './lost-fields.ts';
@@ -11,8 +12,8 @@ export type Content<T extends KubeObject> = Omit<T, 'apiVersion' | 'kind' | 'met
 /** Functions between a version and the stored one, for {@link withVersion}. Neither may throw for a valid object. */
 export interface Conversion<Stored extends KubeObject, Other extends KubeObject> {
   /**
-   * Returns the content for the stored version. What the other version cannot hold may be absent or have any value: the
-   * runtime restores it, unless a client has changed what it depends on.
+   * Returns the content for the stored version. What the other version cannot hold of the spec may be absent or have any
+   * value: the runtime restores it, unless a client has changed what it depends on. It restores nothing of the status.
    */
   readonly toStored: (object: Other) => Content<Stored>;
   /** Returns what the other version can hold of the content. */
@@ -106,9 +107,9 @@ export const lostFieldsAnnotation = 'runtime.echoperator.dev/lost-fields';
 type LostByVersion = Readonly<Record<string, readonly LostField[]>>;
 
 /**
- * Converts an object between two versions of a kind. What the new version cannot hold is kept in an annotation, and
- * comes back with a conversion in the other direction. There, what a client has changed meanwhile stays changed. The
- * metadata is unchanged otherwise.
+ * Converts an object between two versions of a kind. What the new version cannot hold of the spec is kept in an
+ * annotation, and comes back with a conversion in the other direction. There, what a client has changed meanwhile stays
+ * changed. The metadata is unchanged otherwise.
  *
  * If the lost fields are larger than annotations may be (256 KiB), the object can be read in that version, and the API
  * server refuses to change it in that version. Nothing is refused here for its size: a request for a list would fail for
@@ -141,18 +142,33 @@ function step(kind: CustomKind, object: KubeObject, from: string, to: string): K
   const converted = contentOf(converterOf(kind, from, to)(object));
   const withContent = (content: JsonObject): KubeObject => {
     const target = withVersionOf(object, kind, to, content);
-    const lost = lostFields(contentOf(converterOf(kind, to, from)(target)), contentOf(object));
+    const lost = lostFields(specOf(contentOf(converterOf(kind, to, from)(target))), specOf(contentOf(object)));
     return withAnnotation(target, lost.length === 0 ? others : { ...others, [from]: lost });
   };
   if (returning.length === 0) return withContent(converted);
+  const restored = { ...converted, ...specOf(withLostFields(specOf(converted), returning)) };
+  // Anybody may have written the annotation, and no schema has checked it. Clients rely on the schema of their version.
+  // An object of an older schema may have a problem without the lost fields too: then they must not get lost.
+  const hasProblem = (content: JsonObject): boolean =>
+    specProblem(kindOfVersion(kind, to), withVersionOf(object, kind, to, content)) !== undefined;
+  if (hasProblem(restored) && !hasProblem(converted)) return withContent(converted);
   try {
-    return withContent(contentOf(withLostFields(converted, returning)));
+    return withContent(restored);
   } catch (error) {
-    // Anybody may have written the annotation. A list of all objects must not fail for one of them.
+    // A list of all objects must not fail for one of them.
     if (!(error instanceof ConversionError)) throw error;
     return withContent(converted);
   }
 }
+
+/**
+ * The part of the content whose lost fields are kept. Not the status: who may write the annotation need not have the
+ * right to write the status.
+ */
+const specOf = ({ spec }: JsonObject): JsonObject => (spec === undefined ? {} : { spec });
+
+const kindOfVersion = (kind: CustomKind, version: string): CustomKind =>
+  kind.versions?.find((each) => each.kind.version === version)?.kind ?? kind;
 
 /** Returns the function that converts from or to the stored version. */
 function converterOf(kind: CustomKind, from: string, to: string): (object: KubeObject) => object {
@@ -204,7 +220,7 @@ function lostFieldsOf({ metadata }: KubeObject): LostByVersion {
   } catch {
     return {};
   }
-  if (!isObject(parsed)) return {};
+  if (!isObject(parsed) || isTooDeep(parsed)) return {};
   return Object.fromEntries(
     Object.entries(parsed).filter((entry): entry is [string, readonly LostField[]] => isLostFields(entry[1])),
   );

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import type { Certificate, CertificateReader } from './pki.ts';
+import { type Certificate, type CertificateReader, canonicalName } from './pki.ts';
 
 const pemCertificate = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----/g;
 
@@ -23,7 +23,10 @@ function certificateOf(text: string): readonly Certificate[] {
         pem: `${text.replaceAll('\r', '')}\n`,
         notBeforeMs: validFromDate.getTime(),
         notAfterMs: validToDate.getTime(),
-        names: subjectAltName.split(', ').flatMap((name) => /^(?:DNS|IP Address):(.*)$/.exec(name)?.slice(1) ?? []),
+        names: subjectAltName
+          .split(', ')
+          .flatMap((name) => /^(?:DNS|IP Address):(.*)$/.exec(name)?.slice(1) ?? [])
+          .map(canonicalName),
       },
     ];
   } catch {

@@ -42,15 +42,17 @@ export interface CertificateRotationOptions {
 
 const dayMs = 86_400_000;
 /** A clock of the cluster may be this much behind ours. A tenth of the lifetime, if that is shorter. */
-const toleratedSkewMs = 3_600_000;
+const toleratedSkewMs = dayMs;
 /** Everything is checked at least this often, for example because the clock has been set. */
 const checkEveryMs = 3_600_000;
 /** A bundle has at most this many authorities. Two are usual. */
 const maxAuthorities = 8;
-/** After this many repairs within {@link repairWindowMs}, further ones are at least {@link slowRepairMs} apart. */
+/** After this many writes within {@link paceWindowMs}, further ones are at least {@link slowWriteMs} apart. */
 const promptRepairs = 5;
-const repairWindowMs = 600_000;
-const slowRepairMs = 30_000;
+/** A renewal needs two writes of the Secret. */
+const promptSecretWrites = 20;
+const paceWindowMs = 600_000;
+const slowWriteMs = 30_000;
 
 interface TargetObject {
   readonly target: CaBundleTarget;
@@ -69,7 +71,7 @@ interface TargetObject {
  * carries the uid and the resourceVersion that it is computed from. So a crash between two writes, or a second leader,
  * leaves a state from which the next pass continues.
  *
- * Assumptions: the Secret exists (nobody may `create` only one name); clocks differ by at most an hour.
+ * Assumptions: the Secret exists (nobody may `create` only one name); clocks differ by at most a day.
  */
 export class CertificateRotation {
   readonly #client: Client;
@@ -84,6 +86,8 @@ export class CertificateRotation {
   #published: string | undefined;
   /** When that bundle was written again because another client had changed it, by `performance.now`. */
   #repairs: readonly number[] = [];
+  /** When the Secret was written, by `performance.now`. */
+  #secretWrites: readonly number[] = [];
   /** The last logged problem, which is logged once. */
   #problem: string | undefined;
 
@@ -169,8 +173,12 @@ export class CertificateRotation {
     const nowMs = Date.now();
     const { authorityKey, serving } = contents;
     const authorities = unexpired(contents.authorities, nowMs);
-    const current = authorities.find((each) => issuer.canSignWith(authorityKey) && reader.fits(each, authorityKey));
+    const pauseMs = pauseBefore(this.#secretWrites, promptSecretWrites);
+    const current = authorities.find(
+      (each) => hasBegun(each, nowMs) && issuer.canSignWith(authorityKey) && reader.fits(each, authorityKey),
+    );
     if (current === undefined || renewalMs(current) <= nowMs) {
+      if (pauseMs > 0) return this.#postponeSecretWrite(pauseMs);
       // After a loss of the Secret, only the bundles still have the authority of the certificate that is being served.
       const known = authorities.length > 0 ? authorities : this.#authoritiesOf(objects, nowMs);
       await this.#createAuthority(secret, known, issuer, signal);
@@ -180,16 +188,18 @@ export class CertificateRotation {
     const trustedForMs = this.#observeTrust(current, objects);
     const isUsable =
       serving !== undefined &&
+      hasBegun(serving, nowMs) &&
       reader.fits(serving, contents.key) &&
       reader.isIssuedBy(serving, current) &&
       names.every((name) => serving.names.includes(name));
     const nextMs = Math.min(renewalMs(current), ...authorities.map(({ notAfterMs }) => notAfterMs)) - nowMs;
     if (isUsable && renewalMs(serving) > nowMs)
       return Math.max(Math.min(nextMs, renewalMs(serving) - nowMs, repairPauseMs), 1);
-    if (trustedForMs === undefined) return Math.max(Math.min(nextMs, repairPauseMs, slowRepairMs), 1);
+    if (trustedForMs === undefined) return Math.max(Math.min(nextMs, repairPauseMs, slowWriteMs), 1);
     // If there has been no other authority, no API server can have trusted another certificate.
     const waitMs = authorities.length === 1 && serving === undefined ? 0 : this.#propagationMs - trustedForMs;
     if (waitMs > 0) return Math.max(Math.min(waitMs, nextMs), 1);
+    if (pauseMs > 0) return this.#postponeSecretWrite(pauseMs);
     // Names of an operator of another version, which may run beside this one, stay until the next renewal.
     const kept = serving !== undefined && renewalMs(serving) > nowMs ? serving.names : [];
     await this.#issue(secret, { certificate: current.pem, key: authorityKey }, current, kept, issuer, signal);
@@ -238,6 +248,7 @@ export class CertificateRotation {
     signal: AbortSignal,
   ): Promise<void> {
     const body = { metadata: { uid, resourceVersion }, data: toSecretData(texts) };
+    this.#secretWrites = withNow(this.#secretWrites);
     await this.#client.patch(Secret, this.#options.secret, { type: 'merge', body }, { signal });
   }
 
@@ -285,16 +296,20 @@ export class CertificateRotation {
 
   /** Two clients that undo each other's writes must not keep the API server busy. */
   #pauseBeforeRepair(differing: readonly TargetObject[]): number {
-    const nowMs = performance.now();
-    this.#repairs = this.#repairs.filter((ms) => nowMs - ms < repairWindowMs);
-    const waitedMs = nowMs - (this.#repairs.at(-1) ?? Number.NEGATIVE_INFINITY);
-    if (this.#repairs.length >= promptRepairs && waitedMs < slowRepairMs) {
+    const pauseMs = pauseBefore(this.#repairs, promptRepairs);
+    if (pauseMs > 0) {
       const targets = differing.map(({ target }) => `${target.kind.kind} ${target.name}`);
       this.#log.warn({ targets }, 'another client overwrites `caBundle` again and again: repairing it after pauses');
-      return slowRepairMs - waitedMs;
+      return pauseMs;
     }
-    this.#repairs = [...this.#repairs, nowMs];
+    this.#repairs = withNow(this.#repairs);
     return 0;
+  }
+
+  /** A tool that removes what is written, or a certificate that is never usable, must not keep the API server busy. */
+  #postponeSecretWrite(pauseMs: number): number {
+    this.#log.warn({}, 'the Secret of the certificates needs to be written again and again: writing it after pauses');
+    return pauseMs;
   }
 
   async #apply({ target, object }: TargetObject, caBundle: string, signal: AbortSignal): Promise<void> {
@@ -367,3 +382,19 @@ export class CertificateRotation {
 
 const unexpired = (certificates: readonly Certificate[], nowMs: number): readonly Certificate[] =>
   certificates.filter(({ notAfterMs }) => notAfterMs > nowMs);
+
+/** Whether a certificate is valid already. One that was created while a clock was ahead may be valid only in years. */
+const hasBegun = ({ notBeforeMs }: Certificate, nowMs: number): boolean => notBeforeMs <= nowMs;
+
+/** Returns after how many milliseconds another write is due. 0: at once. */
+function pauseBefore(writes: readonly number[], prompt: number): number {
+  const nowMs = performance.now();
+  if (writes.filter((ms) => nowMs - ms < paceWindowMs).length < prompt) return 0;
+  return Math.max(slowWriteMs - (nowMs - (writes.at(-1) ?? nowMs)), 0);
+}
+
+/** Adds now, and forgets what no longer counts. */
+function withNow(writes: readonly number[]): readonly number[] {
+  const nowMs = performance.now();
+  return [...writes.filter((ms) => nowMs - ms < paceWindowMs), nowMs];
+}

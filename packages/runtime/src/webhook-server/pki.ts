@@ -1,3 +1,5 @@
+import { isIP, SocketAddress } from 'node:net';
+
 /** A certificate, as far as the rotation needs it. */
 export interface Certificate {
   /** PEM text of this certificate alone, which ends in a line feed. */
@@ -43,3 +45,7 @@ export interface CertificateIssuer {
 /** Returns when a certificate should be renewed: after two thirds of its lifetime. */
 export const renewalMs = ({ notBeforeMs, notAfterMs }: Certificate): number =>
   notBeforeMs + ((notAfterMs - notBeforeMs) * 2) / 3;
+
+/** Returns a DNS name or an IP address in one form, so that names can be compared: an IPv6 address has several. */
+export const canonicalName = (name: string): string =>
+  isIP(name) === 6 ? new SocketAddress({ address: name, family: 'ipv6' }).address : name;

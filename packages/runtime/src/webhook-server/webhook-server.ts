@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { parseBody } from '../client/parse-body.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
 import { requireTimerMs } from '../shared/timer-ms.ts';
@@ -10,14 +9,14 @@ import type { KeyPair } from './pki.ts';
 /**
  * Handles the request of an API server.
  *
- * @param body the parsed JSON. An object in it is nested at most 500 levels deep.
- * @param signal aborts when the API server stops waiting for the response.
+ * @param body the parsed JSON, of any depth: check it before a recursive function gets it.
+ * @param signal aborts when the API server stops waiting for the response. The server then counts the request as ended.
  * @returns the response, which must be JSON.
  * @throws WebhookRequestError for a request that it cannot understand.
  */
 export type WebhookHandler = (body: unknown, signal: AbortSignal) => Promise<object>;
 
-/** The request itself is wrong. The server responds with this code (4xx) and message. */
+/** Makes the server respond to the request with this code and message. The server does not log it. */
 export class WebhookRequestError extends Error {
   override readonly name = 'WebhookRequestError';
   readonly code: number;
@@ -35,7 +34,10 @@ export interface WebhookServerLimits {
    * limits to 3 MiB. Default 8 MiB.
    */
   readonly maxBodyBytes?: number;
-  /** How many requests are handled at a time. To others it responds with 429. Default 200. */
+  /**
+   * How many requests are handled at a time. To others it responds with 429, and also while the bodies of all requests
+   * have more than four times `maxBodyBytes`. Default 200.
+   */
   readonly maxConcurrent?: number;
   /**
    * How long the server continues to serve after it has been asked to stop, in milliseconds: until every API server and
@@ -66,6 +68,12 @@ const receiveTimeoutMs = 10_000;
  */
 const idleTimeoutMs = 120_000;
 
+/**
+ * How many of the largest bodies the server holds at a time. A request counts as handled only when its body is complete,
+ * so that slow clients keep no other out; this limits what they can make the server hold.
+ */
+const maxLargeBodies = 4;
+
 /** The longest `timeoutSeconds` of a webhook. */
 const maxTimeoutSeconds = 30;
 
@@ -86,6 +94,10 @@ export class WebhookServer {
   readonly #drainTimeoutMs: number;
   #port = 0;
   #inFlight = 0;
+  /** Those in flight whose body is complete. */
+  #handled = 0;
+  /** Of the bodies of all requests in flight. */
+  #heldBytes = 0;
   #whenIdle: (() => void) | undefined;
   #isStopping = false;
   #stopped: Promise<void> | undefined;
@@ -157,7 +169,7 @@ export class WebhookServer {
   }
 
   /**
-   * Stops: is not ready and answers with `Connection: close` from now on, serves until the stop delay has passed, and
+   * Stops: is not ready and responds with `Connection: close` from now on, serves until the stop delay has passed, and
    * resolves when the requests in flight have ended or the drain timeout has passed. Idempotent.
    */
   stop(): Promise<void> {
@@ -185,7 +197,6 @@ export class WebhookServer {
     request.on('error', () => {});
     this.#inFlight += 1;
     try {
-      if (this.#inFlight > this.#maxConcurrent) throw new WebhookRequestError(429, 'too many requests');
       this.#send(response, 200, await this.#respond(request, response));
     } catch (error) {
       const isOfRequest = error instanceof WebhookRequestError;
@@ -204,34 +215,68 @@ export class WebhookServer {
     if (request.method !== 'POST') throw new WebhookRequestError(405, 'a webhook accepts only POST');
     if (!/^application\/json\b/i.test(request.headers['content-type'] ?? ''))
       throw new WebhookRequestError(415, 'a webhook accepts only application/json');
-    const body = parse(await this.#read(request));
-    const gone = new AbortController();
-    const onClose = () => gone.abort();
-    response.once('close', onClose);
-    const timeout = AbortSignal.timeout(timeoutMsOf(request));
+    const chunks: Buffer[] = [];
     try {
-      return await handler(body, AbortSignal.any([gone.signal, timeout]));
+      await this.#read(request, chunks);
+      if (this.#handled >= this.#maxConcurrent) throw new WebhookRequestError(429, 'too many requests');
+      this.#handled += 1;
+      try {
+        return await this.#handle(handler, parse(Buffer.concat(chunks)), request, response);
+      } finally {
+        this.#handled -= 1;
+      }
     } finally {
+      this.#heldBytes -= byteCount(chunks);
+    }
+  }
+
+  /** Does not wait for a handler that ignores its signal: requests that never end must not keep out all others. */
+  async #handle(
+    handler: WebhookHandler,
+    body: unknown,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<object> {
+    const waiting = new AbortController();
+    const abandoned = Promise.withResolvers<never>();
+    const abandon = (problem: string) => {
+      waiting.abort();
+      abandoned.reject(new WebhookRequestError(504, problem));
+    };
+    const timeoutMs = timeoutMsOf(request);
+    const timer = setTimeout(() => {
+      this.#log.warn({ path: pathOf(request), timeoutMs }, 'a webhook did not respond in time');
+      abandon('the webhook did not respond in time');
+    }, timeoutMs);
+    const onClose = () => abandon('the API server has closed the connection');
+    response.once('close', onClose);
+    try {
+      return await Promise.race([handler(body, waiting.signal), abandoned.promise]);
+    } finally {
+      clearTimeout(timer);
       response.off('close', onClose);
     }
   }
 
-  async #read(request: IncomingMessage): Promise<Buffer> {
+  /** Adds the parts of the body to `chunks`, and their bytes to those that are held. */
+  async #read(request: IncomingMessage, chunks: Buffer[]): Promise<void> {
     const tooLarge = new WebhookRequestError(413, `a body may have at most ${this.#maxBodyBytes} bytes`);
     if (Number(request.headers['content-length'] ?? 0) > this.#maxBodyBytes) throw tooLarge;
-    const chunks: Buffer[] = [];
     let bytes = 0;
     try {
-      for await (const chunk of request) {
-        bytes += (chunk as Buffer).length;
-        if (bytes > this.#maxBodyBytes) throw tooLarge;
+      for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+        const { length } = chunk as Buffer;
         chunks.push(chunk as Buffer);
+        bytes += length;
+        this.#heldBytes += length;
+        if (bytes > this.#maxBodyBytes) throw tooLarge;
+        if (this.#heldBytes > this.#maxBodyBytes * maxLargeBodies)
+          throw new WebhookRequestError(429, 'the bodies of all requests are too large together');
       }
     } catch (cause) {
       if (cause instanceof WebhookRequestError) throw cause;
       throw new WebhookRequestError(400, 'the body is incomplete', { cause });
     }
-    return Buffer.concat(chunks);
   }
 
   #send(response: ServerResponse, code: number, body: object): void {
@@ -247,6 +292,8 @@ export class WebhookServer {
   }
 }
 
+const byteCount = (chunks: readonly Buffer[]): number => chunks.reduce((sum, { length }) => sum + length, 0);
+
 const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?', 1)[0] ?? '/';
 
 /** The API server says how long it waits: `?timeout=5s`. */
@@ -257,7 +304,7 @@ function timeoutMsOf({ url = '/' }: IncomingMessage): number {
 
 function parse(body: Buffer): unknown {
   try {
-    return parseBody(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch (cause) {
     throw new WebhookRequestError(400, 'the body is no JSON', { cause });
   }

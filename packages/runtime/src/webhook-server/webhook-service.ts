@@ -6,6 +6,7 @@ import type { Logger } from '../shared/logger.ts';
 import type { CaBundleTarget } from './ca-bundle-target.ts';
 import { certificateReader } from './certificate-reader.ts';
 import { CertificateRotation, type CertificateTimes } from './certificate-rotation.ts';
+import { canonicalName } from './pki.ts';
 import { followCertificate } from './serving-certificate.ts';
 import { type WebhookHandler, WebhookServer, type WebhookServerLimits } from './webhook-server.ts';
 import {
@@ -83,7 +84,7 @@ async function start(operator: Operator, options: StartOptions): Promise<Running
   const rotation = new CertificateRotation(operator.client, {
     secret,
     targets: writesBundles ? targets : [],
-    names: [service, ...additionalNames],
+    names: [service, ...additionalNames].map(canonicalName),
     fieldManager,
     reader: certificateReader,
     issuer,

@@ -14,6 +14,9 @@ export interface Change {
   readonly by: string | undefined;
 }
 
+/** A request makes fewer changes than fit between two whole revisions. A power of two adds up without an error. */
+const fraction = 2 ** -16;
+
 /**
  * The only state of the simulated API server: a log of changes with one counter. The current objects are derived from
  * the log.
@@ -115,13 +118,22 @@ export class ChangeLog {
   }
 
   /**
-   * Gives the changes after the first `length` ones other revisions, of which `revision` is the last. Keeps them if
-   * `revision` is that of an earlier change: revisions only grow.
+   * Gives the changes after the first `length` ones the revisions of another API server. A removal has the revision in
+   * `removals`, by uid. Every other change has a fraction between the last whole revision and the next one, which the
+   * other server has not used: so no revision is ahead of that server's next write.
    */
-  renumber(length: number, revision: number): void {
-    const changes = this.rewind(length);
-    this.#revision = Math.max(this.#revision, revision - changes.length);
-    for (const [resource, { object, by, type }] of changes) this.#append(resource, object, by, type === 'DELETED');
+  renumber(length: number, removals: ReadonlyMap<string, number>): void {
+    for (const [resource, { object, by, type }] of this.rewind(length)) {
+      const removal = type === 'DELETED' ? removals.get(object.metadata.uid ?? '') : undefined;
+      // The other server may have removed the object earlier, by a request that is not simulated.
+      const isAhead = removal !== undefined && removal > this.#revision;
+      this.#append(resource, object, by, type === 'DELETED', isAhead ? removal : this.#revision + fraction);
+    }
+  }
+
+  /** Takes over the revision of another API server, unless a change has a later one. */
+  advanceTo(revision: number): void {
+    this.#revision = Math.max(this.#revision, revision);
   }
 
   /** Makes the next change have this revision. */
@@ -129,9 +141,15 @@ export class ChangeLog {
     this.#revision = revision - 1;
   }
 
-  #append(resource: string, object: StoredObject, by: string | undefined, isRemoval: boolean): StoredObject {
+  #append(
+    resource: string,
+    object: StoredObject,
+    by: string | undefined,
+    isRemoval: boolean,
+    revision = this.#revision + 1,
+  ): StoredObject {
     const before = this.#current.get(resource)?.get(keyString(keyOf(object)));
-    this.#revision += 1;
+    this.#revision = revision;
     const versioned = { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
     const type = isRemoval ? 'DELETED' : before === undefined ? 'ADDED' : 'MODIFIED';
     const change: Change = { revision: this.#revision, type, object: versioned, before, by };

@@ -154,9 +154,18 @@ export class SimulatedApiServer {
     }
   }
 
-  /** Gives the changes since `since` the versions of another API server, of which `version` is the last. */
-  renumber(since: number, version: string): void {
-    this.#log.renumber(since, Number(version));
+  /**
+   * Gives the changes since `since` the versions of another API server, as far as it has shown them.
+   *
+   * @param removals the versions of removals, by uid
+   */
+  renumber(since: number, removals: ReadonlyMap<string, number>): void {
+    this.#log.renumber(since, removals);
+  }
+
+  /** Takes over the version of the last write of another API server. */
+  advanceTo(revision: number): void {
+    this.#log.advanceTo(revision);
   }
 
   /**

@@ -37,8 +37,10 @@ export interface ClusterOptions {
 
 /** Options of {@link simulate}. */
 export interface SimulationOptions extends ClusterOptions {
-  /** The controllers of the operator under test. The server serves their kinds. */
-  readonly controllers: readonly DefinedController[];
+  /** The controllers of the operator under test. The server serves their kinds. Default: none. */
+  readonly controllers?: readonly DefinedController[];
+  /** Adds what `runOperator` takes as `setUp`, such as controllers of the layer below. Default: nothing. */
+  readonly addControllers?: (operator: Operator) => unknown;
   /** Other custom kinds that the server serves. Default: none. */
   readonly kinds?: readonly CustomKind[];
   /** Options of the controllers, as in `runOperator`: `namespaces`, `caches`. */
@@ -371,10 +373,11 @@ export async function simulate<R>(
   options: SimulationOptions,
   test: (simulation: Simulation) => Promise<R>,
 ): Promise<R> {
-  const { controllers, controllerOptions, before } = options;
+  const { controllers = [], addControllers, controllerOptions, before } = options;
   const kinds = [...new Set([...controllers.map(({ kind }) => kind), ...(options.kinds ?? [])])];
-  const add = (operator: Operator): void => {
+  const add = async (operator: Operator): Promise<void> => {
     for (const controller of controllers) controller.add(operator, controllerOptions);
+    await addControllers?.(operator);
   };
   return inVirtualTime(options.seed ?? 1, async (time) => {
     const simulation = new DirectedSimulation({ ...options, kinds }, add, time, { choose: () => 0 });

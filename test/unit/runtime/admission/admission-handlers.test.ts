@@ -97,6 +97,31 @@ describe('validate', () => {
   });
 });
 
+const deep = (levels: number): unknown => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`);
+
+test.each(['validate', 'default'] as const)('an object that is nested too deep is refused before %s', async (does) => {
+  const response = (await call(does, review({ spec: { text: 'good', more: deep(100_000) } }))).response;
+  expect(response).toMatchObject({ uid: 'u1', allowed: false, status: { code: 422 } });
+  const oldObject = { metadata: { name: 'one' }, spec: deep(100_000) };
+  const update = review({ spec: { text: 'good' } }, { operation: 'UPDATE', oldObject });
+  expect((await call(does, update)).response).toMatchObject({ allowed: false });
+});
+
+test('a refusal stays small, and a warning has no control characters', async () => {
+  const wordy = defineAdmission(Card, {
+    validate: (_, __, { warn }) => {
+      warn('one\u0007\u001b[31mtwo');
+      return Array.from({ length: 100 }, () => ({ path: 'p'.repeat(100_000), message: 'm'.repeat(100_000) }));
+    },
+  });
+  const handler = admissionHandlers([wordy]).get(admissionPath('validate', wordy))!;
+  const { response } = (await handler(review({ spec: { text: 'a' } }), new AbortController().signal)) as {
+    readonly response: { readonly warnings: readonly string[] };
+  };
+  expect(JSON.stringify(response).length).toBeLessThan(200_000);
+  expect(response.warnings).toEqual(['one [31mtwo']);
+});
+
 describe('defaults', () => {
   const patchOf = async (object: object): Promise<unknown> => {
     const { response } = await call('default', review(object));

@@ -175,6 +175,63 @@ describe('a conversion', () => {
     expect(to('v1', forged)).toMatchObject(identity);
   });
 
+  const forge = (alpha: object, lost: unknown): object => {
+    const text = typeof lost === 'string' ? lost : JSON.stringify({ v1: lost });
+    return { ...alpha, metadata: { ...metadata, annotations: { [lostFieldsAnnotation]: text } } };
+  };
+  const alphaOf = (spec: object) => ({ apiVersion: 'example.com/v1alpha1', kind: 'Greeting', metadata, spec });
+
+  test('does not keep or restore a status: its annotation is written by those who may not write the status', () => {
+    const object = {
+      ...stored({ who: 'a', greeting: 'Hi', replicas: 1 }),
+      status: { phase: 'P', observedGeneration: 3 },
+    };
+    const alpha = to('v1alpha1', object) as object as { metadata: { annotations: Record<string, string> } };
+    expect(alpha.metadata.annotations[lostFieldsAnnotation]).not.toContain('status');
+    const lost = [
+      { path: ['status', 'phase'], was: 'P', is: 'Forged' },
+      { path: ['status'], is: { phase: 'Forged' } },
+    ];
+    for (const each of lost) {
+      const { status } = to('v1', forge(alpha, [each])) as Stored;
+      expect(status).toEqual({ phase: 'P' });
+    }
+  });
+
+  test.each([
+    [{ path: ['spec', 'greeting'], is: 5 }],
+    [{ path: ['spec'], was: { who: 'a', replicas: 1 }, is: 'text' }],
+    [{ path: ['spec', 'replicas'], was: 1 }],
+  ])('does not restore a field that its schema refuses: %j', (lost) => {
+    const v1 = to('v1', forge(alphaOf({ name: 'a' }), [lost]));
+    expect(specOf(v1)).toEqual({ who: 'a', replicas: 1 });
+  });
+
+  test('a forged annotation that is nested 100,000 levels deep is ignored', () => {
+    const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+    for (const version of ['v1', 'v1beta1', 'v9']) {
+      const annotation = `{"${version}":[{"path":["spec","greeting"],"is":${deep}}]}`;
+      expect(specOf(to('v1', forge(alphaOf({ name: 'a' }), annotation)))).toEqual({ who: 'a', replicas: 1 });
+    }
+  });
+
+  test.each([
+    [
+      'fields',
+      Array.from({ length: 3500 }, () => ({ path: ['spec', 'friends'], items: [{ index: 0, was: 1, is: 1 }] })),
+    ],
+    [
+      'items',
+      [{ path: ['spec', 'friends'], items: Array.from({ length: 8000 }, () => ({ index: 0, was: {}, is: 1 })) }],
+    ],
+  ])('a forged annotation that repeats its %s takes no longer than another', (_, lost) => {
+    const names = Array.from({ length: 50_000 }, (__, index) => `friend ${index}`);
+    const startMs = performance.now();
+    const v1 = to('v1', forge(alphaOf({ name: 'a', friends: names }), lost));
+    expect(performance.now() - startMs).toBeLessThan(5000);
+    expect(specOf(v1).friends).toHaveLength(50_000);
+  });
+
   test('names the object whose function throws, and an unknown version', () => {
     expect(() => to('v1', { ...full, apiVersion: 'example.com/v1alpha1', spec: null })).toThrow(
       /greetings.example.com default\/world cannot be converted from v1alpha1 to v1: TypeError/,

@@ -320,6 +320,47 @@ describe('other clients', () => {
     });
   });
 
+  test('a certificate that is never usable is not created again and again without a pause', () => {
+    let writes = 0;
+    const refuse = (request: Request) => {
+      if (isOperatorsWrite(request) && request.kind === Secret) writes += 1;
+      if (writes > 1000) throw new Error('there is no pause');
+      return undefined;
+    };
+    // As if the authority were no authority, or a tool removed what is written.
+    const controllers = [rotationOf({ reader: { ...reader, isIssuedBy: () => false } })];
+    return simulate({ controllers, before, refuse }, async (simulation) => {
+      await simulation.advance(600_000);
+      expect(writes).toBeGreaterThan(10);
+      expect(writes).toBeLessThan(50);
+    });
+  });
+
+  test('an authority of a clock that was far ahead is replaced', async () => {
+    const issuer = fakeIssuer();
+    await simulate({ controllers: [rotationOf()] }, async (simulation) => {
+      const validity = { notBeforeMs: simulation.nowMs + 9 * hourMs, notAfterMs: simulation.nowMs + 27 * hourMs };
+      const ahead = await issuer.createAuthority({ ...validity, names: [] });
+      const serving = await issuer.issue({ ...validity, names: ['hooks.default.svc'] }, ahead);
+      const texts = {
+        'ca.crt': ahead.certificate,
+        'ca.key': ahead.key,
+        'tls.crt': serving.certificate,
+        'tls.key': serving.key,
+      };
+      const data = Object.fromEntries(
+        Object.entries(texts).map(([member, value]) => [member, Buffer.from(value).toString('base64')]),
+      );
+      await simulation.client.create(Hook, { metadata: { name: 'hook' }, spec: {} });
+      await simulation.client.create(Secret, { metadata: secretKey, data });
+      await simulation.advance(60_000);
+      const state = stateOf(simulation);
+      expect(state.serving?.notBeforeMs).toBeLessThanOrEqual(simulation.nowMs);
+      expect(state.authorities[0]?.notBeforeMs).toBeLessThanOrEqual(simulation.nowMs);
+      expect(problemOf(state, simulation.nowMs)).toBeUndefined();
+    });
+  });
+
   test('an operator with other names, which leads in turn, keeps the certificate', () => {
     const names = [['old.default.svc'], ['new.default.svc']] as const;
     let started = 0;
