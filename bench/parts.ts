@@ -39,7 +39,15 @@ export const parts: Readonly<Record<PartName, Part>> = {
     minutes: 15,
     scenarios: ['cache', 'restart', 'event cost'],
     operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
-    plan: ['cachedObjects', 'judgedObjects', 'cacheRounds', 'curveRounds', 'eventObjects', 'eventCostRounds', 'settleMs'],
+    plan: [
+      'cachedObjects',
+      'judgedObjects',
+      'cacheRounds',
+      'curveRounds',
+      'eventObjects',
+      'eventCostRounds',
+      'settleMs',
+    ],
   },
   lifecycle: {
     title: 'Echos until their Job has succeeded',

@@ -109,7 +109,12 @@ export const reasonList = (found: readonly Comparison[]): string => {
 };
 
 /** The measures that depend on the number of cached objects. */
-export const curveMeasures = ['eventCpu', 'cachedAnonymous', 'start', 'longestPause'] as const satisfies readonly Measure[];
+export const curveMeasures = [
+  'eventCpu',
+  'cachedAnonymous',
+  'start',
+  'longestPause',
+] as const satisfies readonly Measure[];
 
 /** Returns a measure with each number of cached objects. */
 export function curveTable(results: Results, measure: Measure): string {

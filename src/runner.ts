@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger, runOperator } from '@echoperator/runtime';
 import { isInCluster } from '@echoperator/runtime/client';
 import { type LeaseTimings, PodCrashDetector, validateTimings } from '@echoperator/runtime/leader-election';
@@ -48,7 +49,7 @@ export async function run({ process, config, log, userAgent }: RunOptions): Prom
     addControllers(operator, config);
     const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
     log.info({ workers, namespaces, ha: ha.enabled }, 'settings');
-    void operator.manager.synced.then(() => collectWhenIdle(maxChecks));
+    void operator.manager.synced.then(collectWhenIdle);
   });
 }
 
@@ -65,13 +66,13 @@ const maxChecks = 60;
  * Collects garbage when the process has been idle for most of a second. When the caches have synced, the queue of a new
  * leader is full, and its reconciles leave as much garbage as the lists.
  */
-function collectWhenIdle(checksLeft: number): void {
-  const before = performance.eventLoopUtilization();
-  const check = (): void => {
-    if (checksLeft <= 1 || performance.eventLoopUtilization(before).utilization < 0.5) collectGarbage();
-    else collectWhenIdle(checksLeft - 1);
-  };
-  setTimeout(check, checkEveryMs).unref();
+async function collectWhenIdle(): Promise<void> {
+  for (let check = 0; check < maxChecks; check += 1) {
+    const before = performance.eventLoopUtilization();
+    await delay(checkEveryMs, undefined, { ref: false });
+    if (performance.eventLoopUtilization(before).utilization < 0.5) break;
+  }
+  collectGarbage();
 }
 
 /**

@@ -386,7 +386,10 @@ export class Controller<T extends KubeObject> {
 
   /** Reconciles without a request wait only for microtasks: without the pause, thousands of them would block the process. */
   async #nextKey(): Promise<string | undefined> {
-    if (performance.now() - this.#yieldedAtMs >= maxTurnMs) await (this.#yielding ??= this.#yield());
+    if (performance.now() - this.#yieldedAtMs >= maxTurnMs) {
+      this.#yielding ??= this.#yield();
+      await this.#yielding;
+    }
     return this.#queue.next();
   }
 
@@ -449,7 +452,7 @@ export class Controller<T extends KubeObject> {
     const timeout = this.#timeouts.get(key);
     this.#timeouts.delete(key);
     const failures = this.#queue.failuresInARow(key);
-    return failures && { ...failures, timeout };
+    return failures && { count: failures.count, since: failures.since, timeout };
   }
 
   #stateOf(key: ObjectKey, predicate: Predicate<T> | undefined): ControllerKeyState {

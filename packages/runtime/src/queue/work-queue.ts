@@ -27,8 +27,8 @@ export interface RetryOptions {
   readonly maxBackoffMs?: number;
   /**
    * The rate limit for all retries of one namespace, so that many failing keys in one namespace do not delay those of
-   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Default 10 (client-go's,
-   * for all keys). Infinity: no limit.
+   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Retries
+   * that the rate would delay further wait for half of it to all of it, at random. Default 10 (client-go's, for all keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
   /** How many retries of a namespace may exceed the rate limit in a burst. Default 100 (as client-go). */
@@ -73,8 +73,10 @@ const retriesPerRecovery = 2;
 const maxLookedAt = 64;
 
 /** A key with failures. */
-class FailingKey implements Linked<FailingKey> {
+class FailingKey implements FailuresInARow, Linked<FailingKey> {
   readonly key: string;
+  readonly since = new Date();
+  count = 0;
   previous: FailingKey | undefined;
   next: FailingKey | undefined;
 
@@ -121,9 +123,7 @@ class KeyRecord {
   /** Set while the key waits or a worker is processing it. */
   item: QueueItem | undefined;
   addedAgain: AddedAgain | undefined;
-  failures: FailuresInARow | undefined;
-  /** Set while the key has failures. */
-  failing: FailingKey | undefined;
+  failures: FailingKey | undefined;
   timer: Timer | undefined;
 }
 
@@ -263,13 +263,12 @@ export class WorkQueue {
     if (this.#isClosed) return;
     const record = this.#recordOf(key);
     const retries = this.#retriesOfNamespace(key);
-    const { count, since } = record.failures ?? { count: 0, since: new Date() };
-    if (record.failing === undefined) {
-      record.failing = new FailingKey(key);
-      retries.failing.push(record.failing);
+    if (record.failures === undefined) {
+      record.failures = new FailingKey(key);
+      retries.failing.push(record.failures);
     }
-    record.failures = { count: count + 1, since };
-    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
+    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** record.failures.count, this.#maxBackoffMs);
+    record.failures.count += 1;
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
     const priority = this.#processingOf(record)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, retries.limit.take()), { priority }, retry);
@@ -281,12 +280,11 @@ export class WorkQueue {
    */
   forget(key: string): void {
     const record = this.#records.get(key);
-    if (record?.failures === undefined || record.failing === undefined) return;
+    if (record?.failures === undefined) return;
     const failedForMs = Date.now() - record.failures.since.getTime();
     const retries = this.#retriesOfNamespace(key);
-    retries.remove(record.failing);
+    retries.remove(record.failures);
     record.failures = undefined;
-    record.failing = undefined;
     this.#dropIfEmpty(key, record);
     if (retries.failing.first === undefined) this.#retries.delete(namespaceOf(key));
     else if (failedForMs >= recoveredAfterMs) this.#retryEarly(retries);
@@ -372,7 +370,6 @@ export class WorkQueue {
       clearTimeout(record.timer?.timer);
       record.addedAgain = undefined;
       record.failures = undefined;
-      record.failing = undefined;
       record.timer = undefined;
       if (this.#processingOf(record) === undefined) this.#records.delete(key);
     }

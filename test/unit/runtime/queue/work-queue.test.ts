@@ -356,6 +356,29 @@ describe('a failed key', () => {
       expect(queue.stateOf('b/failed').waitingSinceMs).toBeUndefined();
     });
 
+    test('the retries come as no wave: at most 10 and a thirtieth of the keys are tried in a second', async () => {
+      let random = 0;
+      jest.spyOn(Math, 'random').mockImplementation(() => {
+        // Steps of the golden ratio spread evenly.
+        random = (random + 0.618) % 1;
+        return random;
+      });
+      const count = 900;
+      for (let i = 0; i < count; i += 1) queue.addRateLimited(`a/failed-${i}`);
+      const triesIn = async () => {
+        jest.advanceTimersByTime(1000);
+        const tried = await taken();
+        for (const key of tried) {
+          queue.addRateLimited(key ?? '');
+          queue.done(key ?? '');
+        }
+        return tried.length;
+      };
+      // The burst of 100 ends within the first seconds.
+      for (let second = 0; second < 10; second += 1) await triesIn();
+      for (let second = 10; second < 300; second += 1) expect(await triesIn()).toBeLessThanOrEqual(10 + count / 30);
+    });
+
     test('a success soon after the first failure changes nothing: it may be the end of a conflict', () => {
       failAll();
       jest.advanceTimersByTime(4999);
