@@ -79,7 +79,7 @@ export const parts: Readonly<Record<PartName, Part>> = {
   },
   refused: {
     title: 'a tenant beside one whose Jobs are refused, and the recovery of that one',
-    minutes: 10,
+    minutes: 12,
     scenarios: ['refused neighbor'],
     operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
     plan: ['refusedRounds', 'refusedObjects'],

@@ -8,8 +8,11 @@ import { rankCorrelation } from '../statistics.ts';
 import type { RunContext } from '../turns.ts';
 import { busyNamespace, busyPrefix, Tenants } from './tenants.ts';
 
-/** How long the Jobs are refused after the last Echo exists. */
-export const refusedMs = 30_000;
+/**
+ * How long the Jobs are refused after the last Echo exists: longer than our longest backoff, a minute. Otherwise no
+ * retry of the last Echos would count.
+ */
+export const refusedMs = 70_000;
 
 /** How long the operator has to recover. */
 const recoveryMs = 60_000;

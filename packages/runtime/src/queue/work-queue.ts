@@ -27,8 +27,9 @@ export interface RetryOptions {
   readonly maxBackoffMs?: number;
   /**
    * The rate limit for all retries of one namespace, so that many failing keys in one namespace do not delay those of
-   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Retries
-   * that the rate would delay further wait for half of it to all of it, at random. Default 10 (client-go's, for all keys). Infinity: no limit.
+   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate: retries
+   * that the rate would delay further wait for half of it to all of it, at random. Default 10 (client-go's, for all
+   * keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
   /** How many retries of a namespace may exceed the rate limit in a burst. Default 100 (as client-go). */
