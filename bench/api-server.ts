@@ -31,6 +31,8 @@ export interface ApiServer {
   readonly pid: number;
   readonly host: string;
   readonly port: string;
+  /** The address of etcd's client API: `http://127.0.0.1:2379`. */
+  readonly etcd: string;
   /** A folder with the files of a pod's /var/run/secrets/kubernetes.io/serviceaccount. */
   readonly serviceAccount: string;
   /** Creates such a folder for another service account with all rights. The audit log distinguishes the accounts. */
@@ -123,6 +125,7 @@ export async function startApiServer(
     kubeconfigPath: config.kubeconfigPath,
     programs,
     pid: await childNamed('kube-apiserver'),
+    etcd: await clientUrlOf(await childNamed('etcd')),
     host: connection.server.hostname,
     port: connection.server.port,
     serviceAccount: await serviceAccountNamed('operator'),
@@ -153,6 +156,15 @@ async function tokenOf(name: string, client: Client, transport: Transport): Prom
     body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 86_400 } },
   });
   return (answer as { readonly status: { readonly token: string } }).status.token;
+}
+
+/** Returns the address in the arguments of an etcd. @throws Error if there is none */
+async function clientUrlOf(pid: number): Promise<string> {
+  const args = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0');
+  const flag = '--listen-client-urls=';
+  const url = args.find((arg) => arg.startsWith(flag))?.slice(flag.length);
+  if (url === undefined) throw new Error(`process ${pid} has no ${flag}`);
+  return url;
 }
 
 /** Returns the id of this process's child that runs the program. @throws Error if there is none */

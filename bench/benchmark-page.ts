@@ -3,11 +3,13 @@ import { type CurvePoint, comparisons, contenders, curve, figure, judgedRounds, 
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
+import { quietPerSecond, quietTimeoutMs, refusedMs } from './neighbor/index.ts';
 import { pacePercents, pacesOf } from './paces.ts';
 import { minutesOf, type PartName, partNames, parts } from './parts.ts';
 import { isWhole } from './plan.ts';
 import { barPlot, curvePlot, distributionPlot } from './plots/index.ts';
 import {
+  besidesTable,
   besideTable,
   curveMeasures,
   curveTable,
@@ -41,6 +43,7 @@ export function benchmarkPage(results: Results): BenchmarkPage {
   const sections = [
     introduction(results),
     warning(results),
+    ...neighbors(results, show),
     '## Where it is ahead, and where behind',
     "The median of the ratios of each round, ours to the peer's, and an interval around it: `ahead` if all of the interval is better " +
       'than 1, `behind` if all of it is worse. More is better of Echos/s, less of everything else. An interval holds the true median ' +
@@ -83,6 +86,30 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     repeat,
   ];
   return { markdown: `${sections.filter((section) => section !== '').join('\n\n')}\n`, plots };
+}
+
+/** What a tenant notices of another one: on the first screen, because users feel it. */
+function neighbors(results: Results, show: Show): readonly string[] {
+  const { plan, rounds } = results;
+  const peers = ['controller-runtime', 'kube-rs'] as const;
+  const bars = present(rounds).flatMap((name) => {
+    const estimate = figure(rounds, name, 'neighborP99');
+    return estimate === undefined ? [] : [{ name, estimate }];
+  });
+  if (bars.length === 0) return [];
+  const { title } = measures.neighborP99;
+  return [
+    '## A tenant beside a busy one',
+    `One tenant creates ${plan.neighborObjects} Echos at once. Meanwhile another tenant creates single Echos in its own
+namespace, ${quietPerSecond} a second. Its wait ends when the Job of its Echo is there. An Echo without a Job ${quietTimeoutMs / 1000} s after the
+last one was created counts with the time that it has waited until then, so long waits are lower bounds.`,
+    show('neighbor-p99', title, barPlot(title, bars, 0)),
+    besidesTable(results, peers, ['neighborP50', 'neighborP99']),
+    `Below, the API server refuses the Jobs of the busy tenant's ${plan.refusedObjects} Echos, because their webhook is down. The
+refused requests are those of the worst second in the ${refusedMs / 1000} s after the last creation by that tenant. Then the webhook is
+removed.`,
+    besidesTable(results, peers, ['refusedP50', 'refusedP99', 'refusedPerSecond', 'recoveredShare', 'recoveryOrder']),
+  ];
 }
 
 interface Scenario {
@@ -329,7 +356,8 @@ function curves(results: Results, show: Show): readonly string[] {
     '## With few and with many objects',
     `Half of the objects are Echos, and half are their Jobs. An event changes an Echo that needs no write: the operator
 reads, stores and reconciles the Echo, and sends no request. A scripted server sends 20,000 events and checks this.
-Memory and start are measured on a real API server.`,
+Memory and start are measured on a real API server, whose objects were written into its etcd. The pauses of the event
+loop include the start of the program, about 100 ms.`,
     ...shown,
   ];
 }
@@ -448,7 +476,8 @@ What the page has of other parts stays. The usual plan has so few rounds of burs
 takes about 25 minutes: 6 rounds are the fewest whose intervals cover 95 %.
 
 \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`BESIDE_ROUNDS\`, \`BESIDE_BURST\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
-\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`EXTERNAL_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`EXTERNAL_ROUNDS\`, \`POSTGRES_WRITERS\`, \`PETS\`,
+\`NEIGHBOR_ROUNDS\`, \`NEIGHBOR_OBJECTS\`, \`REFUSED_ROUNDS\` and \`REFUSED_OBJECTS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

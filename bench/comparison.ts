@@ -36,6 +36,10 @@ const mostlyNotOurCode =
   "By a profile of four bursts, 48 % of the main thread is undici, TLS and the streams of Node, 13 % garbage collection, 13 % JSON, and 25 % the project's code.";
 
 const headlines: readonly Headline[] = [
+  { measure: 'neighborP99', peer: 'controller-runtime' },
+  { measure: 'neighborP99', peer: 'kube-rs' },
+  { measure: 'refusedP99', peer: 'controller-runtime' },
+  { measure: 'refusedP99', peer: 'kube-rs' },
   { measure: 'echosPerSecond', peer: 'controller-runtime', why: sharedProcessors },
   { measure: 'echosPerSecond', peer: 'kube-rs', why: sharedProcessors },
   { measure: 'cpuPerEcho', peer: 'controller-runtime', why: mostlyNotOurCode },

@@ -34,15 +34,21 @@ export async function connectWriters(client: Client, count: number): Promise<voi
   await Promise.all(Array.from({ length: count }, () => client.list(Echo, { namespace, limit: 1 })));
 }
 
-/** Creates Echos with 16 writers, as fast as possible. @param created called with each Echo when it exists */
+/**
+ * Creates Echos with 16 writers, as fast as possible.
+ *
+ * @param created called with each Echo when it exists
+ * @param where their namespace
+ */
 export async function burst(
   client: Client,
   prefix: string,
   count: number,
   created: (echo: Echo) => void,
+  where: string = namespace,
 ): Promise<void> {
   const create = async (index: number): Promise<void> =>
-    created(await client.create(Echo, echoNamed(nameOf(prefix, index))));
+    created(await client.create(Echo, echoNamed(nameOf(prefix, index), where)));
   await forEachConcurrently(Array(count).keys(), create, writers);
 }
 

@@ -32,7 +32,9 @@ import {
   lifecycleRounds,
   loadRounds,
   longBurstRounds,
+  neighborRounds,
   type RoundsTaken,
+  refusedRounds,
   sideBySideRounds,
   slowerRateOf,
 } from './rounds.ts';
@@ -109,6 +111,7 @@ async function measured(
     const operators = await buildBundles(before, after, folder);
     const few = {
       cachedObjects: [plan.judgedObjects],
+      eventObjects: [plan.judgedObjects],
       cacheRounds: 0,
       curveRounds: 0,
       eventCostRounds: plan.rounds,
@@ -172,6 +175,8 @@ const roundsOf: Readonly<Record<PartName, Rounds>> = {
   lifecycle: lifecycleRounds,
   failover: failoverRounds,
   external: externalRounds,
+  neighbor: neighborRounds,
+  refused: refusedRounds,
 };
 
 /** Saves the results after each round of a part, so that an interrupted run keeps its figures. */

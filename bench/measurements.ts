@@ -14,7 +14,9 @@ export type Scenario =
   | 'lost node'
   | 'idle group'
   | 'rows'
-  | 'pets';
+  | 'pets'
+  | 'neighbor'
+  | 'refused neighbor';
 
 interface About {
   /** The scenario whose turns have the figure. */
@@ -95,6 +97,7 @@ export const measures = {
   cachedMemory: { scenario: 'cache', title: 'memory with all cached, MB', digits: 0, better: 'lower' },
   cachedAnonymous: { scenario: 'cache', title: 'anonymous memory with all cached, MB', digits: 0, better: 'lower' },
   start: { scenario: 'cache', title: 'start to synced, ms', digits: 0, better: 'lower' },
+  longestPause: { scenario: 'cache', title: 'start: longest pause of the event loop, ms', digits: 0, better: 'lower' },
   eventCpu: { scenario: 'event cost', title: "an event: operator's CPU, µs", digits: 1, better: 'lower' },
   statusWrites: { scenario: 'to Succeeded', title: 'to Succeeded: status writes per Echo', digits: 2, better: 'lower' },
   jobsPerSecond: { scenario: 'to Succeeded', title: 'to Succeeded: Jobs/s', digits: 0, better: 'higher' },
@@ -146,6 +149,38 @@ export const measures = {
   rowsToCopy: { scenario: 'rows', title: 'PostgresWriters: that ÷ one COPY', digits: 2, better: 'lower' },
   rowsToInserts: { scenario: 'rows', title: 'PostgresWriters: that ÷ one INSERT each', digits: 2, better: 'lower' },
   petsPerSecond: { scenario: 'pets', title: 'Pets/s', digits: 0, better: 'higher' },
+  neighborP50: { scenario: 'neighbor', title: 'beside a busy tenant: p50 wait, ms', digits: 0, better: 'lower' },
+  neighborP99: { scenario: 'neighbor', title: 'beside a busy tenant: p99 wait, ms', digits: 0, better: 'lower' },
+  refusedP50: {
+    scenario: 'refused neighbor',
+    title: 'beside a failing tenant: p50 wait, ms',
+    digits: 0,
+    better: 'lower',
+  },
+  refusedP99: {
+    scenario: 'refused neighbor',
+    title: 'beside a failing tenant: p99 wait, ms',
+    digits: 0,
+    better: 'lower',
+  },
+  refusedPerSecond: {
+    scenario: 'refused neighbor',
+    title: 'failing tenant: refused requests in the worst second',
+    digits: 0,
+    better: 'lower',
+  },
+  recoveredShare: {
+    scenario: 'refused neighbor',
+    title: 'failing tenant: % with a Job a minute after the end of the refusals',
+    digits: 0,
+    better: 'higher',
+  },
+  recoveryOrder: {
+    scenario: 'refused neighbor',
+    title: 'failing tenant: rank correlation of age and recovery',
+    digits: 2,
+    better: 'higher',
+  },
   petsCpu: { scenario: 'pets', title: 'Pets: CPU of everything, s', digits: 1, better: 'lower' },
 } as const satisfies Readonly<Record<string, About>>;
 

@@ -3,7 +3,7 @@ import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
 /** The parts of the benchmark. Each can be measured alone. */
-export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external'] as const;
+export const partNames = ['burst', 'cache', 'lifecycle', 'failover', 'external', 'neighbor', 'refused'] as const;
 
 export type PartName = (typeof partNames)[number];
 
@@ -35,11 +35,19 @@ export const parts: Readonly<Record<PartName, Part>> = {
     plan: ['rounds', 'someRounds', 'burst', 'besideRounds', 'besideBurst', 'paceSeconds', 'longRounds', 'longBurst'],
   },
   cache: {
-    title: 'memory and start with many objects, the cost of an event',
-    minutes: 9,
+    title: 'memory, start and pauses with many objects, the cost of an event',
+    minutes: 15,
     scenarios: ['cache', 'restart', 'event cost'],
     operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
-    plan: ['cachedObjects', 'judgedObjects', 'cacheRounds', 'curveRounds', 'eventCostRounds', 'settleMs'],
+    plan: [
+      'cachedObjects',
+      'judgedObjects',
+      'cacheRounds',
+      'curveRounds',
+      'eventObjects',
+      'eventCostRounds',
+      'settleMs',
+    ],
   },
   lifecycle: {
     title: 'Echos until their Job has succeeded',
@@ -61,6 +69,20 @@ export const parts: Readonly<Record<PartName, Part>> = {
     scenarios: ['rows', 'pets'],
     operators: ['echoperator'],
     plan: ['externalRounds', 'postgresWriters', 'pets'],
+  },
+  neighbor: {
+    title: 'a tenant beside one that creates many Echos at once',
+    minutes: 9,
+    scenarios: ['neighbor'],
+    operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
+    plan: ['neighborRounds', 'neighborObjects'],
+  },
+  refused: {
+    title: 'a tenant beside one whose Jobs are refused, and the recovery of that one',
+    minutes: 12,
+    scenarios: ['refused neighbor'],
+    operators: ['echoperator', 'controller-runtime', 'kube-rs', 'before'],
+    plan: ['refusedRounds', 'refusedObjects'],
   },
 };
 

@@ -26,6 +26,8 @@ export interface Plan {
   readonly cacheRounds: number;
   /** Rounds with each of the other numbers. */
   readonly curveRounds: number;
+  /** The numbers of cached objects with which the cost of an event is measured, ascending. */
+  readonly eventObjects: readonly number[];
   /** Rounds that measure the cost of an event, with each number. */
   readonly eventCostRounds: number;
   /** Rounds of Echos until they succeed; 0 for none. */
@@ -52,6 +54,14 @@ export interface Plan {
   readonly postgresWriters: number;
   /** Pets per turn. */
   readonly pets: number;
+  /** Rounds of a tenant beside a busy one; 0 for none. */
+  readonly neighborRounds: number;
+  /** Echos that the busy tenant creates at once. */
+  readonly neighborObjects: number;
+  /** Rounds of a tenant beside one whose Jobs the API server refuses; 0 for none. */
+  readonly refusedRounds: number;
+  /** Echos whose Jobs are refused. */
+  readonly refusedObjects: number;
   /** How many rounds of each part may be run again because others disturbed them. */
   readonly repeats: number;
   /** The pause between an operator's sync and the reading of its memory. */
@@ -76,10 +86,11 @@ const usual: Plan = {
   paceSeconds: 5,
   longRounds: 1,
   longBurst: 10_000,
-  cachedObjects: [1000, 5000, 20_000, 50_000],
+  cachedObjects: [1000, 5000, 20_000, 50_000, 250_000],
   judgedObjects: 20_000,
   cacheRounds: 4,
   curveRounds: 2,
+  eventObjects: [1000, 5000, 20_000, 50_000],
   eventCostRounds: 2,
   lifecycleRounds: 2,
   lifecycleBurst: 500,
@@ -93,6 +104,10 @@ const usual: Plan = {
   externalRounds: 2,
   postgresWriters: 2000,
   pets: 1000,
+  neighborRounds: 1,
+  neighborObjects: 50_000,
+  refusedRounds: 1,
+  refusedObjects: 10_000,
   repeats: 1,
   settleMs: 3000,
 };
@@ -107,6 +122,7 @@ const quick: Plan = {
   longRounds: 0,
   longBurst: 10_000,
   cachedObjects: [1000, 2000],
+  eventObjects: [1000, 2000],
   judgedObjects: 2000,
   cacheRounds: 1,
   curveRounds: 1,
@@ -124,6 +140,11 @@ const quick: Plan = {
   externalRounds: 1,
   postgresWriters: 200,
   pets: 100,
+  neighborRounds: 1,
+  neighborObjects: 6000,
+  // The retries and the recovery take minutes.
+  refusedRounds: 0,
+  refusedObjects: 1000,
   repeats: 0,
   settleMs: 1500,
 };
@@ -131,7 +152,8 @@ const quick: Plan = {
 /**
  * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, BESIDE_ROUNDS,
  * BESIDE_BURST, LONG_ROUNDS, LONG_BURST, CACHE_ROUNDS, CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS,
- * HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, EXTERNAL_ROUNDS, POSTGRES_WRITERS and PETS set single values.
+ * HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, EXTERNAL_ROUNDS, POSTGRES_WRITERS, PETS, NEIGHBOR_ROUNDS,
+ * NEIGHBOR_OBJECTS, REFUSED_ROUNDS and REFUSED_OBJECTS set single values.
  *
  * @throws PlanError
  */
@@ -161,6 +183,10 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     externalRounds: setting('EXTERNAL_ROUNDS', plan.externalRounds, 0),
     postgresWriters: setting('POSTGRES_WRITERS', plan.postgresWriters),
     pets: setting('PETS', plan.pets),
+    neighborRounds: setting('NEIGHBOR_ROUNDS', plan.neighborRounds, 0),
+    neighborObjects: setting('NEIGHBOR_OBJECTS', plan.neighborObjects),
+    refusedRounds: setting('REFUSED_ROUNDS', plan.refusedRounds, 0),
+    refusedObjects: setting('REFUSED_OBJECTS', plan.refusedObjects),
   };
 }
 

@@ -74,6 +74,19 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
     }),
   );
 
+/** Returns some of our figures and those of several peers. */
+export const besidesTable = ({ rounds }: Results, peers: readonly Contender[], names: readonly Measure[]): string =>
+  table(
+    ['median [interval]', 'echoperator', ...peers],
+    names.map((measure) => [
+      measures[measure].title,
+      ...(['echoperator', ...peers] as const).map((name) => {
+        const estimate = figure(rounds, name, measure);
+        return estimate === undefined ? '' : withInterval(estimate, measures[measure].digits);
+      }),
+    ]),
+  );
+
 /** Returns the comparisons that the page shows first. */
 export const headlineTable = (found: readonly Comparison[]): string =>
   table(
@@ -96,7 +109,12 @@ export const reasonList = (found: readonly Comparison[]): string => {
 };
 
 /** The measures that depend on the number of cached objects. */
-export const curveMeasures = ['eventCpu', 'cachedAnonymous', 'start'] as const satisfies readonly Measure[];
+export const curveMeasures = [
+  'eventCpu',
+  'cachedAnonymous',
+  'start',
+  'longestPause',
+] as const satisfies readonly Measure[];
 
 /** Returns a measure with each number of cached objects. */
 export function curveTable(results: Results, measure: Measure): string {

@@ -63,6 +63,27 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
 }
 
 /**
+ * Returns how many creations of objects with a name prefix the API server refused in the worst second of a time.
+ *
+ * @param time by `Date.now()`
+ */
+export async function mostRefusals(
+  auditLog: string,
+  prefix: string,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): Promise<number> {
+  const refusals = new Map<number, number>();
+  for await (const { verb, objectRef, responseStatus, stageTimestamp } of auditLines(auditLog)) {
+    if (verb !== 'create' || !objectRef?.name?.startsWith(prefix) || (responseStatus?.code ?? 0) < 400) continue;
+    const atMs = Date.parse(stageTimestamp);
+    if (atMs < fromMs || atMs >= toMs) continue;
+    const second = Math.floor((atMs - fromMs) / 1000);
+    refusals.set(second, (refusals.get(second) ?? 0) + 1);
+  }
+  return Math.max(0, ...refusals.values());
+}
+
+/**
  * Returns how many watches the service accounts have started, without refused ones: of a new kind the server refuses
  * the first.
  */

@@ -14,6 +14,7 @@ import {
   lostNodeTurn,
 } from './failover/index.ts';
 import { lifecycleTurn } from './lifecycle/index.ts';
+import { neighborTurn, refusedTurn } from './neighbor/index.ts';
 import type { Operator } from './operators.ts';
 import type { Paces } from './paces.ts';
 import type { Plan } from './plan.ts';
@@ -183,9 +184,9 @@ export async function eventCostRounds(
   context: RunContext,
   taken: RoundsTaken,
 ): Promise<void> {
-  const { cachedObjects, eventCostRounds: rounds } = context.plan;
+  const { eventObjects, eventCostRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
-    for (const objects of inOrder(cachedObjects, round)) {
+    for (const objects of inOrder(eventObjects, round)) {
       const turns: Turns = operators.map((operator) => [
         operator.name,
         () => eventCostTurn(operator, objects, context),
@@ -262,6 +263,33 @@ export async function externalRounds(
       const { scenario } = subject;
       await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
     }
+  }
+}
+
+/** Rounds of a tenant beside a busy one. */
+export async function neighborRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { neighborRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => neighborTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    await takeRound({ scenario: 'neighbor' }, `neighbor ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+  }
+}
+
+/** Rounds of a tenant beside one whose Jobs are refused. */
+export async function refusedRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { refusedRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => refusedTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    const name = `refused neighbor ${round + 1} of ${rounds}`;
+    await takeRound({ scenario: 'refused neighbor' }, name, inOrder(turns, round), taken);
   }
 }
 
@@ -343,6 +371,7 @@ const shownOfTurns = [
   'pace60P99',
   'start',
   'cachedAnonymous',
+  'longestPause',
   'eventCpu',
   'statusWrites',
   'jobsPerSecond',
@@ -361,6 +390,13 @@ const shownOfTurns = [
   'rowsDatabaseMs',
   'petsPerSecond',
   'petsCpu',
+  'neighborP50',
+  'neighborP99',
+  'refusedP50',
+  'refusedP99',
+  'refusedPerSecond',
+  'recoveredShare',
+  'recoveryOrder',
 ] as const;
 
 function summary({ figures, disturbance }: Turn): string {

@@ -1,5 +1,6 @@
 import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { finished } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
 import { freePorts } from '../testkit/free-ports.ts';
@@ -9,7 +10,7 @@ import type { Operator } from './operators.ts';
 
 /** Every operator logs this when its caches have synced. */
 export const syncedMark = 'caches have synced';
-const readyTimeoutMs = 60_000;
+const readyTimeoutMs = 120_000;
 const stopTimeoutMs = 30_000;
 /** The number of concurrent reconciles of every operator. */
 export const workers = 32;
@@ -49,9 +50,12 @@ export class RunningOperator {
   /** Milliseconds from the start of the process until it was ready. */
   readonly startMs: number;
   readonly #process: ReturnType<typeof spawn>;
+  /** Resolves when the log is complete. */
+  readonly #logged: Promise<void>;
 
-  private constructor(process: ReturnType<typeof spawn>, pid: number, startMs: number) {
+  private constructor(process: ReturnType<typeof spawn>, logged: Promise<void>, pid: number, startMs: number) {
     this.#process = process;
+    this.#logged = logged;
     this.pid = pid;
     this.startMs = startMs;
   }
@@ -72,6 +76,9 @@ export class RunningOperator {
     });
     const log = createWriteStream(logFile, { flags: 'a' });
     child.all.pipe(log);
+    const logged = finished(log);
+    // `stop` awaits it.
+    logged.catch(() => {});
     const missing = new Set(marks);
     const ready = new Promise<number>((resolve) => {
       child.all.on('data', function look(chunk: Buffer) {
@@ -93,7 +100,7 @@ export class RunningOperator {
       const startMs = await Promise.race([ready, ended, late]);
       if (child.pid === undefined) throw new Error(`${operator.name} has no process id`);
       await expectProgram(child.pid, operator);
-      return new RunningOperator(child, child.pid, startMs);
+      return new RunningOperator(child, logged, child.pid, startMs);
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
@@ -106,6 +113,7 @@ export class RunningOperator {
     this.#process.kill('SIGTERM');
     const { exitCode } = await this.#process;
     clearTimeout(kill);
+    await this.#logged;
     return exitCode;
   }
 }

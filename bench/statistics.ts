@@ -55,6 +55,19 @@ export function medianWithInterval(values: readonly number[]): Estimate {
   }
 }
 
+/**
+ * Returns Spearman's rank correlation of distinct values with their positions: 1 if they ascend, -1 if they descend,
+ * about 0 in a random order (https://en.wikipedia.org/wiki/Spearman%27s_rank_correlation_coefficient).
+ *
+ * @param values at least two
+ */
+export function rankCorrelation(values: readonly number[]): number {
+  const count = values.length;
+  const order = values.map((value, position) => ({ value, position })).sort((a, b) => a.value - b.value);
+  const squares = order.reduce((sum, { position }, rank) => sum + (position - rank) ** 2, 0);
+  return 1 - (6 * squares) / (count * (count ** 2 - 1));
+}
+
 /** @param sorted at least one value */
 function middleOf(sorted: ArrayLike<number>): number {
   const [below, above] = [Math.floor((sorted.length - 1) / 2), Math.floor(sorted.length / 2)];

@@ -84,12 +84,18 @@ export class Stopwatch {
     await Promise.race([enough, failed, aborted]);
   }
 
-  /** Returns the wait of each Echo with a name prefix, in milliseconds. @throws Error if one was not served */
-  waits(prefix: string): readonly number[] {
+  /**
+   * Returns the wait of each Echo with a name prefix, in milliseconds.
+   *
+   * @param untilMs how long one that was not served has waited at least, by `performance.now()`. Default: such an Echo
+   *   is an error
+   * @throws Error if one was not served
+   */
+  waits(prefix: string, untilMs = Number.NaN): readonly number[] {
     const waits: number[] = [];
     for (const [name, created] of this.#created) {
       if (!name.startsWith(prefix)) continue;
-      const seen = Math.max(this.#jobSeen.get(name) ?? Number.NaN, this.#statusSeen.get(name) ?? Number.NaN);
+      const seen = Math.max(this.#jobSeen.get(name) ?? untilMs, this.#statusSeen.get(name) ?? untilMs);
       if (Number.isNaN(seen)) throw new Error(`Echo ${name} was never served`);
       // An operator may be done before the bench has read the response to the creation.
       waits.push(Math.max(0, seen - created));

@@ -1,9 +1,12 @@
 /** The turns of one operator in a round. */
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
-import { burst, connectWriters, eventsArrived, type Pace, populate, steady, writers } from './load.ts';
+import { EchoTemplate } from './etcd-copies.ts';
+import { burst, connectWriters, eventsArrived, type Pace, steady, writers } from './load.ts';
 import type { Measure } from './measurements.ts';
 import type { Operator } from './operators.ts';
 import { type PacePercent, type Paces, pacePercents } from './paces.ts';
@@ -249,35 +252,61 @@ export const cachedPrefix = 'cached-';
 /** A server with Echos that have their Jobs and statuses, so that operators only read. */
 export class PopulatedServer {
   readonly server: ApiServer;
-  #echos = 0;
+  readonly #template: EchoTemplate;
+  /** The template is the first one. */
+  #echos = 1;
 
-  private constructor(server: ApiServer) {
+  private constructor(server: ApiServer, template: EchoTemplate) {
     this.server = server;
+    this.#template = template;
   }
 
   static async start({ folder }: RunContext): Promise<PopulatedServer> {
-    return new PopulatedServer(await startApiServer(folder));
+    const server = await startApiServer(folder);
+    try {
+      return new PopulatedServer(server, await EchoTemplate.create(server, `${cachedPrefix}template-`));
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
   }
 
   /** Creates more Echos with their Jobs, until there are so many objects. */
   async fill(objects: number): Promise<void> {
     console.error(`Creating Echos and Jobs until there are ${objects} objects`);
-    await populate(this.server.client, `${cachedPrefix}${this.#echos}-`, objects / 2 - this.#echos);
+    await this.#template.copy(cachedPrefix, this.#echos, objects / 2);
     this.#echos = objects / 2;
   }
 }
 
-/** Measures the time from start to sync, and the memory with all objects cached, on a populated server. */
+/**
+ * Measures the time from start to sync, the memory with all objects cached, and the longest pause of our event loop, on
+ * a populated server.
+ */
 export async function cacheTurn(operator: Operator, server: ApiServer, context: RunContext): Promise<Turn> {
   const { plan, folder, signal } = context;
+  const log = join(folder, `cache-${operator.name}-${randomBytes(4).toString('hex')}.log`);
   const others = await watchOthers();
-  const running = await RunningOperator.start(operator, server, join(folder, `${operator.name}.log`));
+  const running = await RunningOperator.start(withPauses(operator), server, log);
+  let figures: Turn['figures'];
   try {
     await delay(plan.settleMs, undefined, { signal });
     const { resident, anonymous } = await memoryMB(running.pid);
-    const figures = { start: running.startMs, cachedMemory: resident, cachedAnonymous: anonymous };
-    return { figures, disturbance: await others() };
+    figures = { start: running.startMs, cachedMemory: resident, cachedAnonymous: anonymous };
   } finally {
     await running.stop();
   }
+  const disturbance = await others();
+  const longestPause = /longest pause: ([\d.]+) ms/.exec(await readFile(log, 'utf8'))?.[1];
+  return {
+    figures: { ...figures, ...(longestPause !== undefined && { longestPause: Number(longestPause) }) },
+    disturbance,
+  };
+}
+
+/** Our operator prints its longest pause when it ends. The Go and Rust peers have no event loop. */
+function withPauses(operator: Operator): Operator {
+  const [program, ...args] = operator.command;
+  if (program !== process.execPath) return operator;
+  return { ...operator, command: [program, '--import', join(import.meta.dirname, 'longest-pause.ts'), ...args] };
 }

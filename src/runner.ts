@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Logger, runOperator } from '@echoperator/runtime';
 import { isInCluster } from '@echoperator/runtime/client';
 import { type LeaseTimings, PodCrashDetector, validateTimings } from '@echoperator/runtime/leader-election';
@@ -48,7 +49,7 @@ export async function run({ process, config, log, userAgent }: RunOptions): Prom
     addControllers(operator, config);
     const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
     log.info({ workers, namespaces, ha: ha.enabled }, 'settings');
-    void operator.manager.synced.then(() => setTimeout(collectGarbage, collectAfterMs).unref());
+    void operator.manager.synced.then(collectWhenIdle);
   });
 }
 
@@ -57,11 +58,22 @@ function notesOf(kind: string, disabled: ReadonlyMap<string, string>): readonly 
   return setting === undefined ? [] : [`the controller of ${kind} is disabled (${setting})`];
 }
 
+/** How often the process checks whether it is idle, and at most how many times. */
+const checkEveryMs = 1000;
+const maxChecks = 60;
+
 /**
- * The delay of the garbage collection, which takes about 100 ms. When the caches have synced, the queue of a new leader
- * is full.
+ * Collects garbage when the process has been idle for most of a second. When the caches have synced, the queue of a new
+ * leader is full, and its reconciles leave as much garbage as the lists.
  */
-const collectAfterMs = 1000;
+async function collectWhenIdle(): Promise<void> {
+  for (let check = 0; check < maxChecks; check += 1) {
+    const before = performance.eventLoopUtilization();
+    await delay(checkEveryMs, undefined, { ref: false });
+    if (performance.eventLoopUtilization(before).utilization < 0.5) break;
+  }
+  collectGarbage();
+}
 
 /**
  * Frees the garbage of the initial lists, which V8 would keep for a while. It is about as large as the caches. `gc`

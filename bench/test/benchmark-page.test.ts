@@ -100,6 +100,27 @@ test('the page compares the ends of leaders and describes them', () => {
   expect(tableAfter(markdown, '| ratio').map(({ standing }) => standing)).toEqual(['ahead', 'ahead']);
 });
 
+test('the page shows first what a tenant notices of another one', () => {
+  const { markdown, plots } = pageOf([
+    {
+      scenario: 'neighbor',
+      turns: {
+        echoperator: turn({ neighborP50: 100, neighborP99: 400 }),
+        'controller-runtime': turn({ neighborP50: 5000, neighborP99: 40_000 }),
+      },
+    },
+    { scenario: 'refused neighbor', turns: { echoperator: turn({ refusedPerSecond: 12, recoveryOrder: 0.987 }) } },
+  ]);
+  expect([...plots.keys()]).toEqual(['neighbor-p99.svg']);
+  const section = markdown.slice(markdown.indexOf('## A tenant beside a busy one'));
+  expect(tableAfter(section, '| median').map((row) => Object.values(row))).toEqual([
+    ['beside a busy tenant: p50 wait, ms', '100 [100, 100]', '5000 [5000, 5000]', ''],
+    ['beside a busy tenant: p99 wait, ms', '400 [400, 400]', '40000 [40000, 40000]', ''],
+  ]);
+  expect(section).toMatch(/rank correlation of age and recovery +\| 0.99 \[0.99, 0.99\]/);
+  expect(markdown.indexOf('## A tenant')).toBeLessThan(markdown.indexOf('## Where it is ahead'));
+});
+
 describe('kinds outside the cluster', () => {
   const rows = {
     scenario: 'rows',

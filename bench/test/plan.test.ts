@@ -46,6 +46,10 @@ describe('a setting', () => {
     ['EXTERNAL_ROUNDS', 'externalRounds'],
     ['POSTGRES_WRITERS', 'postgresWriters'],
     ['PETS', 'pets'],
+    ['NEIGHBOR_ROUNDS', 'neighborRounds'],
+    ['NEIGHBOR_OBJECTS', 'neighborObjects'],
+    ['REFUSED_ROUNDS', 'refusedRounds'],
+    ['REFUSED_OBJECTS', 'refusedObjects'],
   ])('%s changes that alone, and less of it makes one part a short run', (variable, field) => {
     expect(readPlan({ [variable]: '1' })).toEqual({ ...readPlan({}), [field]: 1 });
     expect(short({ ...readPlan({}), [field]: 0 })).toHaveLength(1);

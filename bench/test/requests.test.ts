@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { perEcho, readRequests, readRequestsFor, readWatches } from '../requests.ts';
+import { mostRefusals, perEcho, readRequests, readRequestsFor, readWatches } from '../requests.ts';
 
 interface Request {
   readonly verb: string;
@@ -74,5 +74,26 @@ test('requests for the objects of a resource are timed from the first to the las
     const counted = await readRequestsFor('pets', log);
     expect(counted.seconds).toBe(5);
     expect(perEcho(counted, 1)).toBe('patch pets 1, patch pets/status 1');
+  });
+});
+
+test('of refused creations those of the worst second count, by the time of the response and the name', async () => {
+  const refused = (name: string, to: number, verb = 'create') =>
+    ({ verb, resource: 'jobs', name, from: 1, to, code: 500 }) as const;
+  const requests: readonly Request[] = [
+    refused('busy-1', 9),
+    refused('busy-2', 9),
+    refused('busy-3', 9),
+    refused('busy-1', 10),
+    refused('busy-2', 10),
+    refused('busy-2', 19),
+    refused('busy-2', 20),
+    refused('quiet-1', 15),
+    refused('busy-1', 15, 'get'),
+    { verb: 'create', resource: 'jobs', name: 'busy-3', from: 1, to: 15, code: 201 },
+  ];
+  await withAuditLog(requests, async (log) => {
+    const time = { fromMs: Date.parse(at(10)), toMs: Date.parse(at(20)) };
+    expect(await mostRefusals(log, 'busy-', time)).toBe(2);
   });
 });

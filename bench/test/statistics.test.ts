@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { evenQuantiles, median, medianWithInterval, quantile } from '../statistics.ts';
+import { evenQuantiles, median, medianWithInterval, quantile, rankCorrelation } from '../statistics.ts';
 
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
@@ -18,6 +18,13 @@ test('quantiles in even steps begin with the smallest value and end with the lar
 
 test('the median of an even number of values is the mean of the two in the middle', () => {
   expect([median([3, 1, 2]), median([4, 1, 2, 3])]).toEqual([2, 2.5]);
+});
+
+test('the rank correlation is 1 in ascending order, -1 in descending order, and between them otherwise', () => {
+  expect(rankCorrelation([3, 5, 9, 20])).toBe(1);
+  expect(rankCorrelation([20, 9, 5, 3])).toBe(-1);
+  // The first half comes last.
+  expect(rankCorrelation([3, 4, 1, 2])).toBeCloseTo(-0.6);
 });
 
 describe('the interval of a median', () => {

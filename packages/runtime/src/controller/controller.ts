@@ -162,6 +162,9 @@ const takeover: Cause = { type: 'takeover' };
 /** How long after its time limit a reconcile that still runs is logged. */
 const loggedOverrunMs = 10_000;
 
+/** How long reconciles without a request may keep timers and I/O waiting. */
+const maxTurnMs = 20;
+
 /** A resync yields to the event loop after this many keys. */
 const resyncBatch = 1000;
 
@@ -182,6 +185,10 @@ export class Controller<T extends KubeObject> {
   #limit: TimeLimit | undefined;
   /** Reconciles that still run after their time limit, without a worker. */
   readonly #overrunning = new Set<Promise<void>>();
+  /** When the workers last let timers and I/O run, by `performance.now`. */
+  #yieldedAtMs = 0;
+  /** All workers wait together: one after the other, each would block the process for as long again. */
+  #yielding: Promise<void> | undefined;
   readonly #queue: WorkQueue;
   readonly #informer: Informer<T>;
   readonly #informersOf: ControllerEnvironment['informersOf'];
@@ -365,7 +372,7 @@ export class Controller<T extends KubeObject> {
   }
 
   async #work(signal: AbortSignal): Promise<void> {
-    for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
+    for (let key = await this.#nextKey(); key !== undefined; key = await this.#nextKey()) {
       const item = this.#queue.processing(key);
       const timer = this.#limit?.start();
       const reconciling = this.#reconcileOne(key, item, timer, signal).then((requests) => {
@@ -375,6 +382,21 @@ export class Controller<T extends KubeObject> {
       await (timer === undefined ? reconciling : Promise.race([reconciling, timer.expired]));
       if (timer?.timedOut()) this.#detachFromWorker(key, reconciling);
     }
+  }
+
+  /** Reconciles without a request wait only for microtasks: without the pause, thousands of them would block the process. */
+  async #nextKey(): Promise<string | undefined> {
+    if (performance.now() - this.#yieldedAtMs >= maxTurnMs) {
+      this.#yielding ??= this.#yield();
+      await this.#yielding;
+    }
+    return this.#queue.next();
+  }
+
+  async #yield(): Promise<void> {
+    await nextTurn();
+    this.#yieldedAtMs = performance.now();
+    this.#yielding = undefined;
   }
 
   /** A reconcile that ignores its time limit keeps its key, but not its worker. */
@@ -430,7 +452,7 @@ export class Controller<T extends KubeObject> {
     const timeout = this.#timeouts.get(key);
     this.#timeouts.delete(key);
     const failures = this.#queue.failuresInARow(key);
-    return failures && { ...failures, timeout };
+    return failures && { count: failures.count, since: failures.since, timeout };
   }
 
   #stateOf(key: ObjectKey, predicate: Predicate<T> | undefined): ControllerKeyState {

@@ -9,7 +9,8 @@ export class TokenBucket {
   /**
    * @param options.perSecond tokens added per second; above 0. Infinity: no limit.
    * @param options.burst the initial and the largest number of tokens; at least 1.
-   * @param options.maxWaitMs the longest wait. A caller never waits longer, even if that exceeds the rate.
+   * @param options.maxWaitMs the longest wait. A caller never waits longer, even if that exceeds the rate. Callers that
+   *   would wait longer wait for half of it to all of it, at random: together they would be a wave.
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;
@@ -29,6 +30,8 @@ export class TokenBucket {
     const least = (-this.#maxWaitMs / 1000) * this.#perSecond;
     this.#tokens = Math.max(Math.min(this.#tokens + accrued, this.#burst) - 1, least);
     // Subtract the rounding error of the sum, which would otherwise add a millisecond.
-    return this.#tokens >= 0 ? 0 : Math.ceil((-this.#tokens / this.#perSecond) * 1000 - 1e-6);
+    const waitMs = (-this.#tokens / this.#perSecond) * 1000 - 1e-6;
+    const spread = this.#tokens > least ? 1 : 1 - Math.random() / 2;
+    return this.#tokens >= 0 ? 0 : Math.ceil(waitMs * spread);
   }
 }

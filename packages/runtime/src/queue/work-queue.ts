@@ -1,6 +1,7 @@
 import { maxTimerMs } from '../shared/timer-ms.ts';
 import { type Cause, withCause } from './cause.ts';
 import { FairQueue, namespaceOf, type Priority, QueueItem } from './fair-queue.ts';
+import { type Linked, LinkedList } from './linked-list.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** Observes the queue, for metrics. All calls are synchronous and must not throw. */
@@ -26,8 +27,9 @@ export interface RetryOptions {
   readonly maxBackoffMs?: number;
   /**
    * The rate limit for all retries of one namespace, so that many failing keys in one namespace do not delay those of
-   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Default 10 (client-go's,
-   * for all keys). Infinity: no limit.
+   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate: retries
+   * that the rate would delay further wait for half of it to all of it, at random. Default 10 (client-go's, for all
+   * keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
   /** How many retries of a namespace may exceed the rate limit in a burst. Default 100 (as client-go). */
@@ -62,11 +64,44 @@ const emptyQueues = (): Readonly<Record<Priority, FairQueue>> => ({
   low: new FairQueue(),
 });
 
+/** A success after failures for at least this long shows that their cause may be gone. A conflict ends sooner. */
+const recoveredAfterMs = 5000;
+
+/** How many retries such a success makes due: two, so that their number doubles for as long as they succeed. */
+const retriesPerRecovery = 2;
+
+/** How many failing keys such a success looks at: some of them already wait for a worker. */
+const maxLookedAt = 64;
+
+/** A key with failures. */
+class FailingKey implements FailuresInARow, Linked<FailingKey> {
+  readonly key: string;
+  readonly since = new Date();
+  count = 0;
+  previous: FailingKey | undefined;
+  next: FailingKey | undefined;
+
+  constructor(key: string) {
+    this.key = key;
+  }
+}
+
 /** The retries of a namespace that has failures. */
-interface NamespaceRetries {
+class NamespaceRetries {
   readonly limit: TokenBucket;
-  /** How many keys of the namespace have failures. */
-  failing: number;
+  /** In the order of their first failures. */
+  readonly failing = new LinkedList<FailingKey>();
+  /** Where the search for the next key to retry early continues. Undefined: at the oldest. */
+  nextEarly: FailingKey | undefined;
+
+  constructor(limit: TokenBucket) {
+    this.limit = limit;
+  }
+
+  remove(failing: FailingKey): void {
+    if (this.nextEarly === failing) this.nextEarly = failing.next;
+    this.failing.remove(failing);
+  }
 }
 
 interface Timer {
@@ -89,7 +124,7 @@ class KeyRecord {
   /** Set while the key waits or a worker is processing it. */
   item: QueueItem | undefined;
   addedAgain: AddedAgain | undefined;
-  failures: FailuresInARow | undefined;
+  failures: FailingKey | undefined;
   timer: Timer | undefined;
 }
 
@@ -127,8 +162,8 @@ export interface KeyState {
  *
  * Keys of normal priority go first, except that every 33rd key is of low priority, so that low priority does not
  * starve. Within a priority the queue alternates between namespaces: 10,000 waiting keys in one namespace do not delay
- * a single key in another. Within a namespace, keys are first in, first out. All operations are O(1), except timers,
- * which are O(log n).
+ * a single key in another. Within a namespace, keys are first in, first out. After a mass failure, the keys that failed
+ * first are retried first. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
   readonly #initialBackoffMs: number;
@@ -229,24 +264,31 @@ export class WorkQueue {
     if (this.#isClosed) return;
     const record = this.#recordOf(key);
     const retries = this.#retriesOfNamespace(key);
-    const { count, since } = record.failures ?? { count: 0, since: new Date() };
-    if (count === 0) retries.failing += 1;
-    record.failures = { count: count + 1, since };
-    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** count, this.#maxBackoffMs);
+    if (record.failures === undefined) {
+      record.failures = new FailingKey(key);
+      retries.failing.push(record.failures);
+    }
+    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** record.failures.count, this.#maxBackoffMs);
+    record.failures.count += 1;
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
     const priority = this.#processingOf(record)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, retries.limit.take()), { priority }, retry);
   }
 
-  /** Resets the key's backoff: its next failure counts as the first. */
+  /**
+   * Resets the key's backoff: its next failure counts as the first. If the key had failed for five seconds or longer, two
+   * more keys of its namespace are retried at once: those that failed first.
+   */
   forget(key: string): void {
     const record = this.#records.get(key);
     if (record?.failures === undefined) return;
+    const failedForMs = Date.now() - record.failures.since.getTime();
+    const retries = this.#retriesOfNamespace(key);
+    retries.remove(record.failures);
     record.failures = undefined;
     this.#dropIfEmpty(key, record);
-    const retries = this.#retriesOfNamespace(key);
-    retries.failing -= 1;
-    if (retries.failing === 0) this.#retries.delete(namespaceOf(key));
+    if (retries.failing.first === undefined) this.#retries.delete(namespaceOf(key));
+    else if (failedForMs >= recoveredAfterMs) this.#retryEarly(retries);
   }
 
   /** The item of a key that a worker is processing. */
@@ -353,9 +395,27 @@ export class WorkQueue {
 
   #retriesOfNamespace(key: string): NamespaceRetries {
     const namespace = namespaceOf(key);
-    const retries = this.#retries.get(namespace) ?? { limit: new TokenBucket(this.#retryLimit), failing: 0 };
+    const retries = this.#retries.get(namespace) ?? new NamespaceRetries(new TokenBucket(this.#retryLimit));
     this.#retries.set(namespace, retries);
     return retries;
+  }
+
+  /** Without this, the keys that failed first would recover last: their next retries are the latest. */
+  #retryEarly(retries: NamespaceRetries): void {
+    let left = retriesPerRecovery;
+    let failing = retries.nextEarly ?? retries.failing.first;
+    for (let looked = 0; failing !== undefined && left > 0 && looked < maxLookedAt; looked += 1) {
+      const { key } = failing;
+      failing = failing.next;
+      const record = this.#records.get(key);
+      const timer = record?.timer;
+      if (record === undefined || timer?.cause !== retry) continue;
+      clearTimeout(timer.timer);
+      record.timer = undefined;
+      this.add(key, { priority: timer.priority }, retry);
+      left -= 1;
+    }
+    retries.nextEarly = failing;
   }
 
   #enqueue(item: QueueItem): void {

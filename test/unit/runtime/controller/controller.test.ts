@@ -82,6 +82,26 @@ describe('a reconcile', () => {
     ]);
   });
 
+  test('lets timers and I/O run, even if thousands of reconciles send no request', async () => {
+    const names = Array.from({ length: 100 }, (_, index) => `widget-${index}`);
+    let turns = 0;
+    let turn: NodeJS.Immediate | undefined;
+    const count = (): void => {
+      turns += 1;
+      turn = setImmediate(count);
+    };
+    await controller(names, () => {
+      if (turn === undefined) count();
+      const since = performance.now();
+      while (performance.now() - since < 2);
+      return done;
+    });
+    await reconciled('widget-99', 1);
+    clearImmediate(turn);
+    // 100 reconciles take 200 ms.
+    expect(turns).toBeGreaterThan(4);
+  });
+
   test('has an id in its log lines, which no other reconcile has', async () => {
     const stream = await controller(['a'], (_, { log }) => {
       log.info({}, 'one');

@@ -335,6 +335,68 @@ describe('a failed key', () => {
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
   });
 
+  describe('after a mass failure', () => {
+    const keys = Array.from({ length: 10 }, (_, index) => `a/failed-${index}`);
+    const waiting = () => keys.filter((key) => queue.stateOf(key).waitingSinceMs !== undefined);
+    const failAll = () => {
+      queue = new WorkQueue({ initialBackoffMs: 20_000 });
+      for (const key of [...keys, 'b/failed']) queue.addRateLimited(key);
+    };
+
+    test('a success makes the two oldest failures of its namespace due, and each further success two more', () => {
+      failAll();
+      jest.advanceTimersByTime(5000);
+      queue.forget('a/failed-7');
+      expect(waiting()).toEqual(['a/failed-0', 'a/failed-1']);
+      queue.forget('a/failed-1');
+      expect(waiting()).toEqual(['a/failed-0', 'a/failed-1', 'a/failed-2', 'a/failed-3']);
+      // The next one in order succeeds for another reason.
+      queue.forget('a/failed-4');
+      expect(waiting().slice(4)).toEqual(['a/failed-5', 'a/failed-6']);
+      expect(queue.stateOf('b/failed').waitingSinceMs).toBeUndefined();
+    });
+
+    test('the retries come as no wave: at most 10 and a thirtieth of the keys are tried in a second', async () => {
+      let random = 0;
+      jest.spyOn(Math, 'random').mockImplementation(() => {
+        // Steps of the golden ratio spread evenly.
+        random = (random + 0.618) % 1;
+        return random;
+      });
+      const count = 900;
+      for (let i = 0; i < count; i += 1) queue.addRateLimited(`a/failed-${i}`);
+      const triesIn = async () => {
+        jest.advanceTimersByTime(1000);
+        const tried = await taken();
+        for (const key of tried) {
+          queue.addRateLimited(key ?? '');
+          queue.done(key ?? '');
+        }
+        return tried.length;
+      };
+      // The burst of 100 ends within the first seconds.
+      for (let second = 0; second < 10; second += 1) await triesIn();
+      for (let second = 10; second < 300; second += 1) expect(await triesIn()).toBeLessThanOrEqual(10 + count / 30);
+    });
+
+    test('a success soon after the first failure changes nothing: it may be the end of a conflict', () => {
+      failAll();
+      jest.advanceTimersByTime(4999);
+      queue.forget('a/failed-7');
+      expect(waiting()).toEqual([]);
+    });
+
+    test('a requeue is not made due', () => {
+      queue = new WorkQueue({ initialBackoffMs: 20_000 });
+      queue.addRateLimited('a/failed-0');
+      queue.addRateLimited('a/failed-1');
+      queue.addAfter('a/failed-0', 10_000);
+      jest.advanceTimersByTime(5000);
+      queue.forget('a/failed-1');
+      expect(waiting()).toEqual([]);
+    });
+  });
+
   test('has no rate limit with Infinity', () => {
     queue = new WorkQueue({ retriesPerSecond: Number.POSITIVE_INFINITY });
     for (let i = 0; i < 1000; i += 1) queue.addRateLimited(`failed ${i}`);
