@@ -66,7 +66,7 @@ export interface PlannedReconcileOptions {
 export class PlannedReconcile {
   readonly writes: PlannedWrite[] = [];
   /** Of the Secrets that the reconcile has read or written. */
-  readonly secrets = new SecretValues();
+  readonly secrets: SecretValues = new SecretValues();
   readonly #options: PlannedReconcileOptions;
   /** By `versionedResource`, then by `keyString`. */
   readonly #written = new Map<string, Map<string, Written>>();
