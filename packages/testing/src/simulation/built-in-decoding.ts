@@ -1,7 +1,7 @@
 import type { Schema } from '@echoperator/runtime/internal';
 import { builtInTypes, isObject, type JsonObject, parseNanos } from '@echoperator/runtime/internal';
 import { builtInDefaults } from './built-in-defaults.ts';
-import { NotSimulatedError, RefusedError } from './strategy.ts';
+import { badRequest, NotSimulatedError, type RefusedError } from './strategy.ts';
 
 /** A decoded struct that is not shared yet. */
 export type Draft = Record<string, unknown>;
@@ -139,10 +139,6 @@ const isZero = (value: unknown): boolean => value === '' || value === 0 || value
 
 const refuseType = (path: string, value: unknown): RefusedError =>
   badRequest(`json: cannot unmarshal ${Array.isArray(value) ? 'array' : typeof value} into Go struct field ${path}`);
-
-/** The refusal of a body that cannot be decoded. */
-export const badRequest = (message: string): RefusedError =>
-  new RefusedError({ code: 400, reason: 'BadRequest', message });
 
 /** Matches quantities in the form in which the API server writes them. */
 const canonical = /^[1-9]\d{0,2}(?:[mkMGTPE]|[KMGTPE]i)?$/;

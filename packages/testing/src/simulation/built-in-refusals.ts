@@ -1,6 +1,5 @@
-import type { Kind } from '@echoperator/runtime';
 import { isObject } from '@echoperator/runtime/internal';
-import { type FieldError, fieldError, fieldValueError, invalid as invalidObject, quote } from './field-error.ts';
+import { type FieldError, fieldError, fieldValueError, quote } from './field-error.ts';
 
 /** The problems that the API server finds in an object. */
 export type Causes = readonly FieldError[];
@@ -48,8 +47,3 @@ export const immutable = (
   fields
     .filter((field) => !sameValue(value[field], old[field]))
     .map((field) => invalid(`${path}${field}`, value[field], 'field is immutable'));
-
-/** @throws RefusedError with code 422, if there are causes */
-export function refuseIfInvalid(kind: Kind, name: string, causes: Causes): void {
-  if (causes.length > 0) throw invalidObject(kind, name, causes);
-}

@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer';
 import type { Kind } from '@echoperator/runtime';
 import { compareQuantities } from '@echoperator/runtime/controller';
 import { getMember, isObject, type JsonObject, schemaOf, versionedResource } from '@echoperator/runtime/internal';
-import { BuiltInDecoder, badRequest, type Complete, type Draft } from './built-in-decoding.ts';
+import { BuiltInDecoder, type Complete, type Draft } from './built-in-decoding.ts';
 import { builtInDefaults } from './built-in-defaults.ts';
 import { admitPodSpec, completePods, podSpecCauses, podUpdateCauses, qosClassOf } from './built-in-pods.ts';
 import {
@@ -13,12 +13,12 @@ import {
   immutable,
   invalid,
   listOf,
-  refuseIfInvalid,
   required,
   sameValue,
 } from './built-in-refusals.ts';
 import { allocateService, completeServices, serviceCauses, serviceUpdateCauses } from './built-in-services.ts';
-import { type FieldsV1, NotSimulatedError, type StoredObject, type Strategy } from './strategy.ts';
+import { invalid as invalidObject } from './field-error.ts';
+import { badRequest, type FieldsV1, NotSimulatedError, type StoredObject, type Strategy } from './strategy.ts';
 
 /** The rules of one built-in kind. Absent functions do nothing. */
 interface Rules {
@@ -539,6 +539,7 @@ class BuiltInStrategy implements Strategy {
   }
 
   #refuse(object: StoredObject, causes: Causes): void {
-    refuseIfInvalid(this.kind, object.metadata.name, [...causes, ...(this.#rules.check?.(object) ?? [])]);
+    const all = [...causes, ...(this.#rules.check?.(object) ?? [])];
+    if (all.length > 0) throw invalidObject(this.kind, object.metadata.name, all);
   }
 }

@@ -18,6 +18,7 @@ import {
   type Schema,
 } from '@echoperator/runtime/internal';
 import {
+  badRequest,
   type FieldsV1,
   type ManagedFieldsEntry,
   NotSimulatedError,
@@ -271,8 +272,6 @@ function conflictError(unsorted: readonly Conflict[]): RefusedError {
   const message = `Apply failed with ${which}`;
   return new RefusedError({ code: 409, reason: 'Conflict', message, details: { causes } });
 }
-
-const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
 
 // Sets of fields
 

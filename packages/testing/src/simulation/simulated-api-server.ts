@@ -29,7 +29,14 @@ import {
   type SimulatedRequest,
 } from './resource-request.ts';
 import { SimulatedWatch } from './simulated-watch.ts';
-import { NotSimulatedError, RefusedError, type StoredMetadata, type StoredObject, type Strategy } from './strategy.ts';
+import {
+  badRequest,
+  NotSimulatedError,
+  RefusedError,
+  type StoredMetadata,
+  type StoredObject,
+  type Strategy,
+} from './strategy.ts';
 
 /** A response of the simulated API server. */
 export interface SimulatedResponse {
@@ -785,7 +792,6 @@ function requireKnownVersion(query: URLSearchParams): void {
   );
 }
 
-const badRequest = (message: string): RefusedError => new RefusedError({ code: 400, reason: 'BadRequest', message });
 const expired = (message: string): RefusedError => new RefusedError({ code: 410, reason: 'Expired', message });
 
 const invalidName = (kind: Kind): RefusedError =>

@@ -101,6 +101,10 @@ export class RefusedError extends Error {
   }
 }
 
+/** The refusal of a body that cannot be decoded. */
+export const badRequest = (message: string): RefusedError =>
+  new RefusedError({ code: 400, reason: 'BadRequest', message });
+
 /** The simulated server does not know the API server's behavior for this request, so it does nothing. */
 export class NotSimulatedError extends Error {
   override readonly name = 'NotSimulatedError';
