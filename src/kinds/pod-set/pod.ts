@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { type Child, childName } from '@echoperator/runtime/controller';
 import type { Pod } from '@echoperator/runtime/kinds';
 import { limits } from '../shared/limits.ts';
@@ -132,7 +132,8 @@ export function podNames(
   const names = new Set(tried.filter((name) => !isTaken(name)).slice(0, count));
   const prefix = childName(metadata.name, maxNameLength);
   while (names.size < count) {
-    const name = `${prefix}-pod-${randomBytes(3).toString('hex').slice(0, 5)}`;
+    // The global `crypto`: a simulation cannot seed the random numbers of `node:crypto`.
+    const name = `${prefix}-pod-${crypto.randomUUID().slice(0, 5)}`;
     if (!isTaken(name)) names.add(name);
   }
   return [...names];

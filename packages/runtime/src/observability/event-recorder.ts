@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { Event } from '../built-in-kinds/built-in-kinds.ts';
 import { isNamespaceTerminating, isNotFound } from '../client/api-error.ts';
 import type { Client } from '../client/client.ts';
@@ -85,8 +84,11 @@ export class EventRecorder {
   readonly #maxWaiting: number;
   readonly #history: EventHistory<Series>;
   readonly #writes = new EventWriteQueue();
-  /** A random part of each Event name, so that no two recorders create the same name. */
-  readonly #recorderId = randomBytes(5).toString('hex');
+  /**
+   * A random part of each Event name, so that no two recorders create the same name. Uses the global `crypto`, because a
+   * simulation cannot seed the random numbers of `node:crypto`.
+   */
+  readonly #recorderId = crypto.randomUUID().replace('-', '').slice(0, 10);
   #createdCount = 0;
   /** The number of Events dropped because the queue is full. */
   #dropped = 0;

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import { connect } from 'node:net';
 import { defineController, defineKind } from '@echoperator/runtime';
-import { ConfigMap, CustomResourceDefinition, Deployment, Job, Pod } from '@echoperator/runtime/kinds';
+import { ConfigMap, CustomResourceDefinition, Deployment, Event, Job, Pod } from '@echoperator/runtime/kinds';
 import {
   jobController,
   NotSimulatedError,
@@ -176,6 +176,19 @@ test('a test rolls a Deployment out by its status, and the operator reports the 
 });
 
 describe('a simulation', () => {
+  test('gives Events the same names in each run of a seed', async () => {
+    const namesOf = () =>
+      run(async (simulation) => {
+        await greet(simulation);
+        await simulation.settle();
+        await simulation.advance(1000);
+        return simulation.objects(Event).map(({ metadata }) => metadata.name);
+      });
+    const names = await namesOf();
+    expect(names).not.toEqual([]);
+    expect(await namesOf()).toEqual(names);
+  });
+
   test('takes the same steps in each run of a seed', async () => {
     const storyOf = (seed: number) =>
       run(
