@@ -17,7 +17,11 @@ export class GarbageCollector {
     this.#server = server;
   }
 
-  /** The garbage collector's next steps. */
+  /**
+   * The garbage collector's next steps.
+   *
+   * @throws NotSimulatedError if an owner is of a kind that the server does not serve
+   */
   steps(): readonly SimulationStep[] {
     // Nothing has changed since the last call, which found no steps.
     if (this.#revision === this.#server.revision) return [];
@@ -33,7 +37,12 @@ export class GarbageCollector {
   #stepFor(object: StoredObject, objects: readonly StoredObject[]): SimulationStep | undefined {
     const { ownerReferences = [], finalizers = [], deletionTimestamp, uid } = object.metadata;
     if (deletionTimestamp === undefined && ownerReferences.length > 0) {
-      const present = ownerReferences.filter((reference) => objects.some((owner) => isOwner(owner, reference, object)));
+      const present = ownerReferences.filter((reference) => {
+        if (objects.some((owner) => isOwner(owner, reference, object))) return true;
+        // The real one deletes nothing whose owner is of an unknown kind.
+        this.#server.kindOf(reference);
+        return false;
+      });
       if (present.length === 0)
         return this.#step('deletes', object, 'DELETE', { preconditions: { uid }, propagationPolicy: 'Background' });
       if (present.length < ownerReferences.length) return this.#patch('unlinks', object, { ownerReferences: present });

@@ -178,9 +178,13 @@ function parse(name: string, query: URLSearchParams, parser: (text: string) => S
   return selector;
 }
 
+/** The fields by which Events can be selected (k8s.io/kubernetes/pkg/apis/events/v1/conversion.go). */
+const eventTerm =
+  /^(metadata\.name(?:space)?|regarding\.(?:apiVersion|fieldPath|kind|name(?:space)?|resourceVersion|uid)|reason|reportingController|type)=([^=!\\]*)$/;
+
 /** Parses a selector of Events, which have more selectable fields than other kinds: `regarding.uid=…,type=Warning`. */
 function parseEventFields(text: string): Selector | undefined {
-  const terms = text.split(',').map((term) => /^([a-zA-Z.]+)=([^=!\\]*)$/.exec(term));
+  const terms = text.split(',').map((term) => eventTerm.exec(term));
   if (terms.includes(null)) return undefined;
   return (read) => terms.every((term) => (read(term?.[1] ?? '') ?? '') === term?.[2]);
 }

@@ -141,8 +141,8 @@ export class SimulatedApiServer {
     return this.#log.all();
   }
 
-  /** The kind of a stored object. */
-  kindOf({ apiVersion, kind }: StoredObject): Kind {
+  /** The kind that an object or an owner reference names. @throws {@link NotSimulatedError} if it is not served */
+  kindOf({ apiVersion, kind }: Pick<StoredObject, 'apiVersion' | 'kind'>): Kind {
     const strategy = [...this.#strategies.values()].find(
       (each) => each.kind.kind === kind && apiVersionOf(each.kind) === apiVersion,
     );

@@ -217,6 +217,21 @@ describe('a simulation', () => {
     expect(globals()).toEqual(before);
   });
 
+  test('refuses a selector of Events by a field that they do not have', () =>
+    run(async ({ client }) => {
+      const listing = client.list(Event, { namespace: 'default', fieldSelector: 'involvedObject.uid=a' });
+      await expect(listing).rejects.toThrow(NotSimulatedError);
+    }));
+
+  test('refuses an owner of a kind that the server does not serve, which the garbage collector cannot find', async () => {
+    const owner = { apiVersion: 'example.com/v1', kind: 'Other', name: 'a', uid: 'b' };
+    const settling = run(async (simulation) => {
+      await simulation.client.create(ConfigMap, { metadata: { ...key, ownerReferences: [owner] } });
+      await simulation.settle();
+    });
+    await expect(settling).rejects.toThrow('does not know example.com/v1 Other');
+  });
+
   test('refuses to begin while another one runs', () =>
     run(() => expect(run(async () => {})).rejects.toThrow('a simulation runs in this process already')));
 
