@@ -46,6 +46,6 @@ test('the same version plans no write for 10,000 objects, several thousand a min
 
 /** A module that prints the most memory that the process has used, in kB. */
 const reportPeak =
-  "data:text/javascript,process.on('exit',()=>process.stderr.write(`peak\\u0020${process.resourceUsage().maxRSS}`))";
+  "data:text/javascript,process.on('exit',()=>process.stderr.write('peak\\u0020'+process.resourceUsage().maxRSS))";
 
 test('every version of the operator does exactly what its plan says', expectPlannedVersions, 1_500_000);
