@@ -122,7 +122,8 @@ const maxRecoveryMs = 180_000;
 const maxDelayMs = 65_000;
 
 /**
- * How long an operator at rest must send nothing, apart from renewals of its Lease and of its watches, in milliseconds.
+ * How long an operator at rest must send nothing, apart from renewals of its Lease and of its watches, and final counts
+ * of Events, in milliseconds.
  */
 const restMs = 5000;
 

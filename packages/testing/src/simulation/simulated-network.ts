@@ -57,7 +57,7 @@ export class SimulatedNetwork {
     };
   }
 
-  /** How many requests processes have sent. Lists, watches and requests about Leases do not count. */
+  /** How many requests processes have sent, without those that an operator at rest sends too. */
   get requests(): number {
     return this.#requests;
   }
@@ -214,10 +214,14 @@ class SimulatedExchange implements Dispatcher.DispatchController {
     return this.#request.path.includes('watch=true');
   }
 
-  /** Whether the request is a list, a watch or about a Lease. An operator at rest sends these too. */
+  /**
+   * Whether the request is a list, a watch, about a Lease, or the final count of a series of Events, which is written
+   * minutes after the last one. An operator at rest sends these too.
+   */
   get isSentAtRest(): boolean {
     const { method, path } = this.#request;
-    return path.includes('/leases') || (method === 'GET' && /[?&](?:watch|limit)=/.test(path));
+    if (path.includes('/leases') || (method === 'PATCH' && path.startsWith('/apis/events.k8s.io/'))) return true;
+    return method === 'GET' && /[?&](?:watch|limit)=/.test(path);
   }
 
   /** Whether nothing waits for the response any more. */

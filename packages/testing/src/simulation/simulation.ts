@@ -190,7 +190,7 @@ export class DirectedSimulation implements Simulation {
     return this.#time.nowMs;
   }
 
-  /** How many requests the operator's processes have sent. Lists, watches and requests about Leases do not count. */
+  /** How many requests the operator's processes have sent, without those that an operator at rest sends too. */
   get requests(): number {
     return this.#network.requests;
   }

@@ -1,8 +1,12 @@
-import { Pod } from '@echoperator/runtime/kinds';
+import { defineController, defineKind } from '@echoperator/runtime';
+import { ConfigMap, Pod } from '@echoperator/runtime/kinds';
+import type { ScenarioWorld } from '@echoperator/testing';
 import { ExplorationError, explore, jobController } from '@echoperator/testing/simulation';
 import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import * as Type from 'typebox';
 import { kinds } from '../../../../src/operator.ts';
 import { scenariosOn, simulatedOnly } from '../../../plans/index.ts';
+import { addDefined } from '../../../plans/scenario-steps.ts';
 import { naiveScenario } from '../../../seeded-bugs/naive-scenario.ts';
 
 const scenarioOf = (name: string) => {
@@ -168,4 +172,50 @@ describe('a scenario', () => {
       );
     },
   );
+});
+
+test('the final count of a series of Events is no unrest', async () => {
+  const Note = defineKind({
+    group: 'test.example',
+    version: 'v1',
+    kind: 'Note',
+    plural: 'notes',
+    description: 'A note.',
+    spec: Type.Object({ text: Type.String() }),
+    status: Type.Object({}),
+  });
+  const notes = defineController(Note, {
+    owns: [ConfigMap],
+    reasons: { Written: { ready: 'True', event: 'Normal', meaning: 'The ConfigMap has the text.' } },
+    reconcile: async ({ spec }, { apply }) => {
+      await apply(ConfigMap, { data: { text: spec.text } });
+      return { reason: 'Written', message: 'The ConfigMap has the text' };
+    },
+  });
+  let startMs = 0;
+  const write =
+    (text: string) =>
+    ({ client, namespace }: ScenarioWorld) =>
+      client.patch(Note, { namespace, name: 'a' }, { type: 'merge', body: { spec: { text } } });
+  const report = await explore({
+    scenario: {
+      name: 'notes',
+      kinds: [Note, ConfigMap],
+      addControllers: addDefined(notes),
+      steps: {
+        create: async ({ client, namespace }) => {
+          startMs = performance.now();
+          await client.create(Note, { metadata: { namespace, name: 'a' }, spec: { text: '0' } });
+        },
+        one: write('1'),
+        two: write('2'),
+        three: write('3'),
+        // The second sweep of the series, after twice 360 s, must fall into the five seconds of rest, which begin after 65 s.
+        wait: () => new Promise((resolve) => setTimeout(resolve, startMs + 720_000 - 67_500 - performance.now())),
+        delete: ({ client, namespace }) => client.delete(Note, { namespace, name: 'a' }),
+      },
+    },
+    schedule: [],
+  });
+  expect(report.runs).toBe(1);
 });
