@@ -6,63 +6,66 @@
  *     node test/explore.ts    explores the scenarios whose names begin with SCENARIO (default: all), from EXPLORE_SEED (default: a random
  *                             number, which it prints) and for MINUTES (default: 40)
  *
- * Exits with 0 if no schedule failed.
+ * Ends after the batch in which a schedule failed. Exits with 0 if none did.
  */
 import { randomInt } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ExplorationError, explore } from '@echoperator/testing/simulation';
+import { ExplorationError, type ExploreOptions, explore } from '@echoperator/testing/simulation';
+import { execa } from 'execa';
 import { simulatedScenarios } from './integration/environment/simulated-scenarios.ts';
 
 const { SCENARIO = '', EXPLORE_SEED, MINUTES = '40' } = process.env;
 
-/** A batch has a seed of its own, so that a failure is repeated soon. */
+/** The schedules of each scenario in a batch. */
 const runs = 100;
 
 // Read before the simulations replace the clock and the random numbers.
-const seed = EXPLORE_SEED === undefined ? randomInt(2 ** 31) : Number(EXPLORE_SEED);
+const firstSeed = EXPLORE_SEED === undefined ? randomInt(2 ** 30) : Number(EXPLORE_SEED);
 const chosen = [...simulatedScenarios].filter(([name]) => name.startsWith(SCENARIO));
 const endsAtMs = performance.now() + Number(MINUTES) * 60_000;
-console.log(`seed ${seed}, ${chosen.length} scenarios`);
-const counts = new Map(chosen.map(([name]) => [name, 0]));
-const failed = new Set<string>();
 
 const tellShortening = ({ message, story }: ExplorationError): void =>
   console.log(`a schedule of ${story.length} steps failed, and is being shortened: ${message.split('\n', 1)[0]}`);
 
-/** The message has only the last steps. */
-async function report(name: string, message: string, { story }: ExplorationError): Promise<void> {
-  const file = join(tmpdir(), `explore-${name}.log`);
-  await writeFile(file, `${message}\n\n${story.join('\n')}\n`);
-  console.error(`${message}\nThey are also in ${file}\n`);
-}
-
-for (const [name, scenario] of EXPLORE_SEED === undefined ? chosen : []) {
+/** Returns how many schedules were tried, undefined if one failed: that one is reported. The message has only the last steps. */
+async function tried(name: string, command: string, options: ExploreOptions): Promise<number | undefined> {
   try {
-    const { runs: tried } = await explore({ ...scenario, maxDeviations: 1 });
-    console.log(`${name}: ${tried} schedules with one deviation`);
+    return (await explore({ ...options, onFailure: tellShortening })).runs;
   } catch (error) {
     if (!(error instanceof ExplorationError)) throw error;
-    failed.add(name);
-    await report(name, `one deviation: ${error.message}`, error);
+    const file = join(tmpdir(), `explore-${name}.log`);
+    await writeFile(file, `${command}\n${error.message}\n\n${error.story.join('\n')}\n`);
+    console.error(`${command}\n${error.message}\nThey are also in ${file}\n`);
+    process.exitCode = 1;
+    return undefined;
   }
 }
-for (let batch = 0; batch === 0 || performance.now() < endsAtMs; batch += 1) {
-  for (const [name, scenario] of chosen.filter(([each]) => !failed.has(each))) {
-    const batchSeed = (seed + batch) % 2 ** 31;
-    try {
-      const { runs: tried } = await explore({ ...scenario, runs, seed: batchSeed, onFailure: tellShortening });
-      counts.set(name, (counts.get(name) ?? 0) + tried);
-    } catch (error) {
-      if (!(error instanceof ExplorationError)) throw error;
-      failed.add(name);
-      const command = `make explore SCENARIO=${name} EXPLORE_SEED=${batchSeed} MINUTES=0`;
-      await report(name, `${command}\n${error.message}`, error);
-    }
-    // The last batch may end early.
-    if (batch > 0 && performance.now() >= endsAtMs) break;
+
+async function runBatch(seed: number): Promise<void> {
+  let total = 0;
+  for (const [name, scenario] of chosen) {
+    const command = `make explore SCENARIO=${name} EXPLORE_SEED=${seed} MINUTES=0`;
+    total += (await tried(name, command, { ...scenario, runs, seed })) ?? 0;
+  }
+  console.log(`seed ${seed}: ${total} schedules of ${chosen.length} scenarios`);
+}
+
+if (MINUTES === '0' && EXPLORE_SEED !== undefined) await runBatch(firstSeed);
+else {
+  for (const [name, scenario] of EXPLORE_SEED === undefined ? chosen : []) {
+    const count = await tried(name, 'one deviation:', { ...scenario, maxDeviations: 1 });
+    if (count !== undefined) console.log(`${name}: ${count} schedules with one deviation`);
+  }
+  // A process for each batch: Node.js keeps the signals for which a crashed process has waited, and with them its caches.
+  for (let seed = firstSeed; process.exitCode !== 1 && performance.now() < endsAtMs; seed += 1) {
+    const env = { EXPLORE_SEED: String(seed), MINUTES: '0' };
+    const { exitCode } = await execa(process.execPath, [import.meta.filename], {
+      env,
+      stdio: 'inherit',
+      reject: false,
+    });
+    if (exitCode !== 0) process.exitCode = 1;
   }
 }
-for (const [name, count] of counts) console.log(`${name}: ${count} schedules${failed.has(name) ? ', one failed' : ''}`);
-process.exitCode = failed.size === 0 ? 0 : 1;
