@@ -2,6 +2,8 @@ import type { KubeObject } from '../kind/object.ts';
 
 /** A shorter value, such as a port or a name, is hidden only where it is the whole text: other texts contain it too. */
 const minPartLength = 8;
+/** With more values, every text is hidden: to look for each of them in each text could take hours. */
+const maxValues = 200;
 const hiddenText = '(a value of a Secret)';
 
 interface SecretContents extends KubeObject {
@@ -24,12 +26,14 @@ export class SecretValues {
   isIn(value: unknown): boolean {
     const values = this.#all();
     if (values.size === 0) return false;
+    if (values.size > maxValues) return true;
     const parts = [...values].filter(isPart);
     return textsOf(value).some((text) => values.has(text.trim()) || parts.some((secret) => text.includes(secret)));
   }
 
   /** The text without the values. */
   hideIn(text: string): string {
+    if (this.#all().size > maxValues) return hiddenText;
     const longestFirst = [...this.#all()].filter(isPart).sort((one, other) => other.length - one.length);
     return longestFirst.reduce((hidden, secret) => hidden.replaceAll(secret, hiddenText), text);
   }

@@ -92,14 +92,8 @@ export function applyFields(
   const after = isDropping ? prune(merged, last.fields, managers.values(), schema) : merged;
   const others = [...managers].filter(([other]) => other !== key);
   const changesIn = changesByVersion(before, after as StoredObject, write);
-  const conflicts = others.flatMap(
-    ([
-      other,
-      {
-        entry: { apiVersion },
-        fields,
-      },
-    ]) => conflictsWith(other, intersection(fields, changesIn(apiVersion).set)),
+  const conflicts = others.flatMap(([other, each]) =>
+    conflictsWith(other, intersection(each.fields, changesIn(each.entry.apiVersion).set)),
   );
   if (conflicts.length > 0 && !force) throw conflictError(conflicts);
   dropChanged(managers, key, changesIn);
