@@ -100,6 +100,16 @@ export async function startParcels(
     const { items } = await client.list(V2, { namespace });
     return new Map(items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
   };
+  // After the change of the definition it first converts all objects for its watch cache, and refuses lists meanwhile.
+  await eventually(
+    'the API server lists v2',
+    () =>
+      versions().then(
+        ({ size }) => size === count,
+        () => false,
+      ),
+    180_000,
+  );
   return {
     namespace,
     store,
