@@ -267,30 +267,23 @@ export async function externalRounds(
 }
 
 /** Rounds of a tenant beside a busy one. */
-export async function neighborRounds(
-  operators: readonly Operator[],
-  context: RunContext,
-  taken: RoundsTaken,
-): Promise<void> {
-  const { neighborRounds: rounds } = context.plan;
-  const turns: Turns = operators.map((operator) => [operator.name, () => neighborTurn(operator, context)]);
-  for (let round = 0; round < rounds; round++) {
-    await takeRound({ scenario: 'neighbor' }, `neighbor ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
-  }
-}
+export const neighborRounds = tenantRounds('neighbor', neighborTurn, (plan) => plan.neighborRounds);
 
 /** Rounds of a tenant beside one whose Jobs are refused. */
-export async function refusedRounds(
-  operators: readonly Operator[],
-  context: RunContext,
-  taken: RoundsTaken,
-): Promise<void> {
-  const { refusedRounds: rounds } = context.plan;
-  const turns: Turns = operators.map((operator) => [operator.name, () => refusedTurn(operator, context)]);
-  for (let round = 0; round < rounds; round++) {
-    const name = `refused neighbor ${round + 1} of ${rounds}`;
-    await takeRound({ scenario: 'refused neighbor' }, name, inOrder(turns, round), taken);
-  }
+export const refusedRounds = tenantRounds('refused neighbor', refusedTurn, (plan) => plan.refusedRounds);
+
+function tenantRounds(
+  scenario: 'neighbor' | 'refused neighbor',
+  turn: typeof neighborTurn,
+  roundsOf: (plan: Plan) => number,
+): (operators: readonly Operator[], context: RunContext, taken: RoundsTaken) => Promise<void> {
+  return async (operators, context, taken) => {
+    const rounds = roundsOf(context.plan);
+    const turns: Turns = operators.map((operator) => [operator.name, () => turn(operator, context)]);
+    for (let round = 0; round < rounds; round++) {
+      await takeRound({ scenario }, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+    }
+  };
 }
 
 async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {

@@ -29,7 +29,10 @@ const endsAtMs = performance.now() + Number(MINUTES) * 60_000;
 const tellShortening = ({ message, story }: ExplorationError): void =>
   console.log(`a schedule of ${story.length} steps failed, and is being shortened: ${message.split('\n', 1)[0]}`);
 
-/** Returns how many schedules were tried, undefined if one failed: that one is reported. The message has only the last steps. */
+/**
+ * Returns how many schedules were tried, undefined if one failed: that one is reported. The message has only the last
+ * steps.
+ */
 async function tried(name: string, command: string, options: ExploreOptions): Promise<number | undefined> {
   try {
     return (await explore({ ...options, onFailure: tellShortening })).runs;
@@ -58,8 +61,9 @@ else {
     const count = await tried(name, 'one deviation:', { ...scenario, maxDeviations: 1 });
     if (count !== undefined) console.log(`${name}: ${count} schedules with one deviation`);
   }
-  // A process for each batch: Node.js keeps the signals for which a crashed process has waited, and with them its caches.
-  for (let seed = firstSeed; process.exitCode !== 1 && performance.now() < endsAtMs; seed += 1) {
+  // A process for each batch: Node.js keeps the signals for which a crashed process has waited, and with them its
+  // caches.
+  for (let seed = firstSeed; process.exitCode !== 1; seed += 1) {
     const env = { EXPLORE_SEED: String(seed), MINUTES: '0' };
     const { exitCode } = await execa(process.execPath, [import.meta.filename], {
       env,
@@ -67,5 +71,6 @@ else {
       reject: false,
     });
     if (exitCode !== 0) process.exitCode = 1;
+    if (performance.now() >= endsAtMs) break;
   }
 }

@@ -85,7 +85,9 @@ function requireKind(name: string): void {
   if (!isKnown) throw new PlanUsageError(`plan: --kind: got ${name}, takes one of ${names.join(', ')}`);
 }
 
-/** Otherwise the plan of an empty variable, or of a namespace that the operator does not watch, would have no change. */
+/**
+ * Otherwise the plan of an empty variable, or of a namespace that the operator does not watch, would have no change.
+ */
 function requireNamespace(name: string, { watchNamespaces }: Config): void {
   if (watchNamespaces?.includes(name) ?? name !== '') return;
   const takes =

@@ -1,3 +1,5 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+
 /** One of the commands of `echoperator-cli`. */
 export interface Subcommand {
   /** What `echoperator-cli --help` prints. */
@@ -20,4 +22,13 @@ export interface Output {
 /** The arguments of a command are wrong. The message says which. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
+}
+
+/** As `parseArgs` of `node:util`. @throws UsageError for arguments that do not match the configuration */
+export function parsedArgs<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config);
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
 }

@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import { parseArgs } from 'node:util';
 import {
   type CustomKind,
   customResourceDefinition,
@@ -8,7 +7,7 @@ import {
   type PolicyRule,
   permissions,
 } from '@echoperator/runtime';
-import { type Output, type Subcommand, UsageError } from '../subcommand.ts';
+import { type Output, parsedArgs, type Subcommand, UsageError } from '../subcommand.ts';
 import { type ControllersModule, loadControllers } from './controllers-module.ts';
 import { type DescribedKind, kindPage, kindParts, pageFileName } from './kind-page.ts';
 import { banner, definitionFileName, definitionYaml, limitedTo, rulesYaml } from './manifests.ts';
@@ -46,28 +45,20 @@ interface Options {
 
 /** @throws UsageError for an unknown option, a second module, or neither `--chart` nor `--docs`. */
 function optionsOf(args: readonly string[]): Options {
-  const { values, positionals } = parsed(args);
+  const { values, positionals } = parsedArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      chart: { type: 'string' },
+      docs: { type: 'string' },
+      check: { type: 'boolean', default: false },
+    },
+  });
   const [module = 'src/controllers.ts', ...others] = positionals;
   if (others.length > 0) throw new UsageError(`one module is expected, got ${positionals.join(' and ')}`);
   const { chart, docs, check } = values;
   if (chart === undefined && docs === undefined) throw new UsageError('--chart DIR or --docs DIR is required');
   return { module, chart, docs, check };
-}
-
-function parsed(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        chart: { type: 'string' },
-        docs: { type: 'string' },
-        check: { type: 'boolean', default: false },
-      },
-    });
-  } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
-  }
 }
 
 interface WantedAndPresent {

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
 import { createClient, kubeconfigConnection, listPages } from '@echoperator/runtime/client';
 import { CustomResourceDefinition } from '@echoperator/runtime/kinds';
 import { writeFiles } from '../generate/write-files.ts';
-import { type Output, type Subcommand, UsageError } from '../subcommand.ts';
+import { type Output, parsedArgs, type Subcommand, UsageError } from '../subcommand.ts';
 import { type ImportedDefinition, kindOf, readDefinitions } from './definitions.ts';
 import { kindsModule } from './kinds-module.ts';
 
@@ -41,27 +40,18 @@ async function definitionsOfCluster(context: string): Promise<readonly ImportedD
 
 /** @throws UsageError for options that do not fit together. */
 function optionsOf(args: readonly string[]) {
-  const { crd, context, name, version, out } = parsed(args);
+  const { crd, context, name, version, out } = parsedArgs({
+    args: [...args],
+    options: {
+      crd: { type: 'string', multiple: true, default: [] },
+      context: { type: 'string' },
+      name: { type: 'string', multiple: true, default: [] },
+      version: { type: 'string' },
+      out: { type: 'string' },
+    },
+  }).values;
   if ((crd.length === 0) === (context === undefined))
     throw new UsageError('either --crd FILE or --context NAME is required');
   if (out === undefined) throw new UsageError('--out FILE is required');
   return { crd, context, name, version, out };
-}
-
-function parsed(args: readonly string[]) {
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: {
-        crd: { type: 'string', multiple: true, default: [] },
-        context: { type: 'string' },
-        name: { type: 'string', multiple: true, default: [] },
-        version: { type: 'string' },
-        out: { type: 'string' },
-      },
-    });
-    return values;
-  } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
-  }
 }

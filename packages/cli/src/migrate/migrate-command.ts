@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util';
 import { createClient, kubeconfigConnection } from '@echoperator/runtime/client';
-import { type Output, type Subcommand, UsageError } from '../subcommand.ts';
+import { type Output, parsedArgs, type Subcommand, UsageError } from '../subcommand.ts';
 import { migrateStoredObjects } from './migrate-stored-objects.ts';
 
 /** The rate of Kubernetes' own controllers: the default of `--kube-api-qps` of kube-controller-manager. */
@@ -26,7 +25,15 @@ export const migrate: Subcommand = {
 
 /** @throws UsageError for an unknown option, a value that is no number, or no name. */
 function optionsOf(args: readonly string[]) {
-  const { values, positionals: names } = parsed(args);
+  const { values, positionals: names } = parsedArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      context: { type: 'string' },
+      'per-second': { type: 'string', default: defaultPerSecond },
+      'settle-seconds': { type: 'string', default: defaultSettleSeconds },
+    },
+  });
   if (names.length === 0) throw new UsageError('the name of a CustomResourceDefinition is required: PLURAL.GROUP');
   const perSecond = Number(values['per-second']);
   if (!(perSecond > 0)) throw new UsageError(`--per-second ${values['per-second']} is not a number above 0`);
@@ -34,20 +41,4 @@ function optionsOf(args: readonly string[]) {
   if (!(settleSeconds >= 0))
     throw new UsageError(`--settle-seconds ${values['settle-seconds']} is not a number of at least 0`);
   return { names, context: values.context, perSecond, settleSeconds };
-}
-
-function parsed(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        context: { type: 'string' },
-        'per-second': { type: 'string', default: defaultPerSecond },
-        'settle-seconds': { type: 'string', default: defaultSettleSeconds },
-      },
-    });
-  } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
-  }
 }

@@ -35,12 +35,12 @@ const fieldManager = 'echoperator-cli-migrate';
  * Rewrites every object of a CustomResourceDefinition in the stored version, and then removes the other versions from
  * `status.storedVersions`.
  *
- * Each object gets an empty server-side apply, as from Kubernetes' own migrator (pkg/controller/storageversionmigrator).
- * The API server encodes the object in the stored version, and writes it only if that differs from what etcd holds
- * (`GuaranteedUpdate` of k8s.io/apiserver/pkg/storage/etcd3). So a migration that was interrupted starts again from the
- * beginning, and what it had rewritten costs a request but no write. An update or a merge patch would not do: if a
- * conversion of `managedFields` fails, the API server drops all of them silently, whereas an apply fails
- * (`UpdateNoErrors` of k8s.io/apimachinery/pkg/util/managedfields).
+ * Each object gets an empty server-side apply, as from Kubernetes' own migrator
+ * (pkg/controller/storageversionmigrator). The API server encodes the object in the stored version, and writes it only
+ * if that differs from what etcd holds (`GuaranteedUpdate` of k8s.io/apiserver/pkg/storage/etcd3). So a migration that
+ * was interrupted starts again from the beginning, and what it had rewritten costs a request but no write. An update or
+ * a merge patch would not do: if a conversion of `managedFields` fails, the API server drops all of them silently,
+ * whereas an apply fails (`UpdateNoErrors` of k8s.io/apimachinery/pkg/util/managedfields).
  *
  * The apply requires the uid and the version of the list. A Conflict means that the object is gone, or that another
  * client has written or replaced it and thereby migrated it.

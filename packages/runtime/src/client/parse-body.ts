@@ -72,6 +72,7 @@ export function isTooDeep(value: unknown): boolean {
   return false;
 }
 
-const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
+/** Whether a value has members: an object or a list. */
+export const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 const isObject = (value: unknown): value is Members => isNested(value) && !Array.isArray(value);

@@ -384,7 +384,10 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  /** Reconciles without a request wait only for microtasks: without the pause, thousands of them would block the process. */
+  /**
+   * Reconciles without a request wait only for microtasks: without the pause, thousands of them would block the
+   * process.
+   */
   async #nextKey(): Promise<string | undefined> {
     if (performance.now() - this.#yieldedAtMs >= maxTurnMs) {
       this.#yielding ??= this.#yield();

@@ -1,5 +1,5 @@
 import { isObject } from '../apply/json.ts';
-import { maxNesting } from '../client/parse-body.ts';
+import { isNested, maxNesting } from '../client/parse-body.ts';
 import type { CustomKind } from '../kind/define-kind.ts';
 import { groupOf, resourceName } from '../kind/kind.ts';
 import type { KubeObject } from '../kind/object.ts';
@@ -78,7 +78,6 @@ function requestOf(review: unknown): ConversionRequest {
  * in the functions of a conversion, and a list of all objects must not fail for one of them.
  */
 function emptyDeepLevels(object: object): void {
-  const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
   let level = [object];
   for (let depth = 0; depth < maxNesting && level.length > 0; depth += 1)
     level = level.flatMap((each) => Object.values(each).filter(isNested));

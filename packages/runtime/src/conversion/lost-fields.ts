@@ -110,8 +110,8 @@ const sortedJson = (value: unknown): string =>
   ) ?? '';
 
 /**
- * Whether a parsed annotation is a list that {@link lostFields} can have returned. Anybody may write the annotation. The
- * order excludes a list that names the same place many times, for which {@link withLostFields} would take minutes.
+ * Whether a parsed annotation is a list that {@link lostFields} can have returned. Anybody may write the annotation.
+ * The order excludes a list that names the same place many times, for which {@link withLostFields} would take minutes.
  */
 export const isLostFields = (value: unknown): value is readonly LostField[] =>
   Array.isArray(value) &&

@@ -12,8 +12,9 @@ export type Content<T extends KubeObject> = Omit<T, 'apiVersion' | 'kind' | 'met
 /** Functions between a version and the stored one, for {@link withVersion}. Neither may throw for a valid object. */
 export interface Conversion<Stored extends KubeObject, Other extends KubeObject> {
   /**
-   * Returns the content for the stored version. What the other version cannot hold of the spec may be absent or have any
-   * value: the runtime restores it, unless a client has changed what it depends on. It restores nothing of the status.
+   * Returns the content for the stored version. What the other version cannot hold of the spec may be absent or have
+   * any value: the runtime restores it, unless a client has changed what it depends on. It restores nothing of the
+   * status.
    */
   readonly toStored: (object: Other) => Content<Stored>;
   /** Returns what the other version can hold of the content. */
@@ -112,8 +113,8 @@ type LostByVersion = Readonly<Record<string, readonly LostField[]>>;
  * changed. The metadata is unchanged otherwise.
  *
  * If the lost fields are larger than annotations may be (256 KiB), the object can be read in that version, and the API
- * server refuses to change it in that version. Nothing is refused here for its size: a request for a list would fail for
- * one object of one tenant.
+ * server refuses to change it in that version. Nothing is refused here for its size: a request for a list would fail
+ * for one object of one tenant.
  *
  * @param kind the stored version, with the others.
  * @throws ConversionError for an unknown version, and if a function throws.

@@ -85,8 +85,8 @@ export class EventRecorder {
   readonly #history: EventHistory<Series>;
   readonly #writes = new EventWriteQueue();
   /**
-   * A random part of each Event name, so that no two recorders create the same name. Uses the global `crypto`, because a
-   * simulation cannot seed the random numbers of `node:crypto`.
+   * A random part of each Event name, so that no two recorders create the same name. Uses the global `crypto`, because
+   * a simulation cannot seed the random numbers of `node:crypto`.
    */
   readonly #recorderId = crypto.randomUUID().replace('-', '').slice(0, 10);
   #createdCount = 0;

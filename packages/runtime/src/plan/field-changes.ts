@@ -1,4 +1,5 @@
 import { isObject } from '../apply/json.ts';
+import { isNested } from '../client/parse-body.ts';
 import type { FieldChange } from './plan.ts';
 import { excerpt } from './shown-fields.ts';
 
@@ -14,7 +15,9 @@ const ignoredPaths = new Set([
   'metadata.generation',
 ]);
 
-/** A longer key is cut in a path, so that the paths of its members do not repeat it. Keys of labels have 317 characters. */
+/**
+ * A longer key is cut in a path, so that the paths of its members do not repeat it. Keys of labels have 317 characters.
+ */
 const maxNameLength = 320;
 
 /** Keys that need no brackets in a path. */
@@ -93,8 +96,6 @@ function isSame(one: unknown, other: unknown): boolean {
   }
   return true;
 }
-
-const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 /** A copy without what is nested too deeply. */
 function shortened(value: unknown, depth: number): unknown {

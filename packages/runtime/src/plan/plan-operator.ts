@@ -21,6 +21,7 @@ import type { ConnectOptions } from '../process/connect-operator.ts';
 import { TokenBucket } from '../queue/token-bucket.ts';
 import type { Logger } from '../shared/logger.ts';
 import { pause } from '../shared/pause.ts';
+import { PausableTimeLimit } from './pausable-time-limit.ts';
 import { isSelected, type Plan, type PlannedObject, type PlanSelection } from './plan.ts';
 import { PlanError } from './plan-error.ts';
 import { PlanManager, type PlannedController } from './plan-manager.ts';
@@ -33,7 +34,6 @@ import {
   UnansweredError,
 } from './planned-reconcile.ts';
 import { excerpt } from './shown-fields.ts';
-import { TimeLimit } from './time-limit.ts';
 
 /** Options of {@link planOperator}. */
 export interface PlanOptions
@@ -115,8 +115,8 @@ class SilentEventRecorder extends EventRecorder {
  *
  * @param setUp adds what no definition can express, as for `runOperator`.
  * @throws ConnectionError if no API server is configured; CacheSyncError for a missing permission; PlanError if the API
- *   server does not list a kind for `cacheSyncTimeoutMs`, by default 30 s; the errors of `setUp` and of the controllers'
- *   `setUp`; the signal's reason.
+ *   server does not list a kind for `cacheSyncTimeoutMs`, by default 30 s; the errors of `setUp` and of the
+ *   controllers' `setUp`; the signal's reason.
  *
  * @example
  * const plan = await planOperator({ name: 'greeter', environment: process.env, log: pino(), controllers: [greetings] });
@@ -139,12 +139,8 @@ export async function planOperator(
     await setUp(planner.operator);
     const running = planner.manager.run(stop.signal);
     const failed = running.then(() => new Promise<never>(() => {}));
-    const aborted = new Promise<never>((_, reject) => {
-      outer.addEventListener('abort', () => reject(outer.reason), { once: true, signal: stop.signal });
-      if (outer.aborted) reject(outer.reason);
-    });
     try {
-      const objects = await Promise.race([planner.plan(outer), failed, aborted]);
+      const objects = await untilAborted(Promise.race([planner.plan(outer), failed]), outer);
       return { reconciled: planner.reconciled, seconds: (performance.now() - startedAtMs) / 1000, objects };
     } finally {
       stop.abort();
@@ -153,6 +149,19 @@ export async function planOperator(
   } finally {
     stop.abort();
     await transport.close();
+  }
+}
+
+/** Settles as the promise, or rejects with the signal's reason if that is aborted first. */
+async function untilAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([running, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
   }
 }
 
@@ -278,7 +287,7 @@ class Planner {
     }
   }
 
-  #newReconcile(limit: TimeLimit, signal: AbortSignal): PlannedReconcile {
+  #newReconcile(limit: PausableTimeLimit, signal: AbortSignal): PlannedReconcile {
     return new PlannedReconcile({
       client: this.#client,
       throttle: (limited) => limit.excluding(() => this.#throttle(limited)),
@@ -302,17 +311,12 @@ class Planner {
     const client = this.#client.scoped({ signal, hook: reconcile.request });
     const log = this.#log.child({ controller: name, object: keyString(key) });
     // A reconcile may not end with its signal. It sends nothing more then.
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
     try {
       signal.throwIfAborted();
       const running = this.#current.run(reconcile, () => options.reconcile(key, { client, signal, log }));
-      return { result: await Promise.race([running, aborted]) };
+      return { result: await untilAborted(running, signal) };
     } catch (error) {
       return { error };
-    } finally {
-      signal.removeEventListener('abort', abort);
     }
   }
 
@@ -378,8 +382,8 @@ function retryOf({ end }: PlannedReconcile, { error }: Ended): typeof staleCache
   return isStaleCache(error) ? staleCache : undefined;
 }
 
-const timeLimitOf = ({ options: { reconcileTimeoutMs } }: PlannedController): TimeLimit =>
-  new TimeLimit(Math.min(reconcileTimeoutMs ?? Infinity, defaultReconcileTimeoutMs));
+const timeLimitOf = ({ options: { reconcileTimeoutMs } }: PlannedController): PausableTimeLimit =>
+  new PausableTimeLimit(Math.min(reconcileTimeoutMs ?? Infinity, defaultReconcileTimeoutMs));
 
 function cachesError(informers: ReturnType<Manager['inspect']>['informers'], forMs: number): PlanError {
   const names = [...new Set(informers.map(({ kind }) => resourceName(kind)))].join(', ');

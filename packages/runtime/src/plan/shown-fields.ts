@@ -36,8 +36,8 @@ function shownField(change: FieldChange, isSecret: (value: unknown) => boolean):
 }
 
 /**
- * Both values of a field, with at most about `maxLength` characters each. An excerpt of a text begins shortly before the
- * first difference. Another value that is longer becomes the beginning of its JSON.
+ * Both values of a field, with at most about `maxLength` characters each. An excerpt of a text begins shortly before
+ * the first difference. Another value that is longer becomes the beginning of its JSON.
  */
 export function excerpts(values: Omit<FieldChange, 'path'>, maxLength: number): Omit<FieldChange, 'path'> {
   const { before, after } = values;

@@ -10,7 +10,7 @@ export class TokenBucket {
    * @param options.perSecond tokens added per second; above 0. Infinity: no limit.
    * @param options.burst the initial and the largest number of tokens; at least 1.
    * @param options.maxWaitMs the longest wait. A caller never waits longer, even if that exceeds the rate. Callers that
-   *   would wait longer wait for half of it to all of it, at random: together they would be a wave.
+   *   would wait longer wait for `maxWaitMs` / 2 to `maxWaitMs`, at random, so that they do not return all at once.
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;

@@ -27,8 +27,8 @@ export interface RetryOptions {
   readonly maxBackoffMs?: number;
   /**
    * The rate limit for all retries of one namespace, so that many failing keys in one namespace do not delay those of
-   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate: retries
-   * that the rate would delay further wait for half of it to all of it, at random. Default 10 (client-go's, for all
+   * another. A retry is never delayed beyond `maxBackoffMs`, even if that exceeds the rate. Retries that would wait
+   * longer at this rate wait for `maxBackoffMs` / 2 to `maxBackoffMs`, at random. Default 10 (client-go's, for all
    * keys). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
@@ -276,8 +276,8 @@ export class WorkQueue {
   }
 
   /**
-   * Resets the key's backoff: its next failure counts as the first. If the key had failed for five seconds or longer, two
-   * more keys of its namespace are retried at once: those that failed first.
+   * Resets the key's backoff: its next failure counts as the first. If the key had failed for five seconds or longer,
+   * two more keys of its namespace are retried at once: those that failed first.
    */
   forget(key: string): void {
     const record = this.#records.get(key);

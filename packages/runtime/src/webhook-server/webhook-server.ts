@@ -69,8 +69,8 @@ const receiveTimeoutMs = 10_000;
 const idleTimeoutMs = 120_000;
 
 /**
- * How many of the largest bodies the server holds at a time. A request counts as handled only when its body is complete,
- * so that slow clients keep no other out; this limits what they can make the server hold.
+ * How many of the largest bodies the server holds at a time. A request counts as handled only when its body is
+ * complete, so that slow clients keep no other out; this limits what they can make the server hold.
  */
 const maxLargeBodies = 4;
 

@@ -126,8 +126,8 @@ const missingCertificateMs = 5000;
 
 /**
  * Creates the certificate if the leader does not, until the signal aborts. The leader may be a replica of a release
- * without webhooks: it stays until this replica is ready, which needs a certificate. Each write carries the version that
- * it is computed from, so a leader that does the same is no danger.
+ * without webhooks: it stays until this replica is ready, which needs a certificate. Each write carries the version
+ * that it is computed from, so a leader that does the same is no danger.
  */
 async function createMissingCertificate(
   rotation: CertificateRotation,

@@ -70,7 +70,7 @@ const storedVersionOf = (definition: StoredObject | undefined): string | undefin
 
 /** The definition of a kind whose versions the server converts with a {@link ConvertVersion}. */
 export const definitionOf = (kind: CustomKind): object =>
-  // The server does not read it: any Service does.
+  // The simulated server calls no Service, so its name does not matter.
   customResourceDefinition(kind, { conversionService: { namespace: 'default', name: 'conversion' } });
 
 /**
@@ -82,7 +82,8 @@ export const definitionOf = (kind: CustomKind): object =>
  */
 export const definitionStrategy: Strategy = {
   kind: CustomResourceDefinition,
-  // Lists of a definition are atomic, as those without a schema. Those with keys are in its conditions, which are absent.
+  // Lists of a definition are atomic, as those without a schema. Those with keys are in its conditions, which are
+  // absent.
   schema: granular,
   hasStatus: true,
   requiresVersion: true,

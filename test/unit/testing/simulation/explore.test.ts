@@ -210,7 +210,8 @@ test('the final count of a series of Events is no unrest', async () => {
         one: write('1'),
         two: write('2'),
         three: write('3'),
-        // The second sweep of the series, after twice 360 s, must fall into the five seconds of rest, which begin after 65 s.
+        // The second sweep of the series, after twice 360 s, must fall into the five seconds of rest, which begin after
+        // 65 s.
         wait: () => new Promise((resolve) => setTimeout(resolve, startMs + 720_000 - 67_500 - performance.now())),
         delete: ({ client, namespace }) => client.delete(Note, { namespace, name: 'a' }),
       },

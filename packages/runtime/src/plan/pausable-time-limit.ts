@@ -2,7 +2,7 @@
  * Aborts its signal with a TimeoutError after a time. The time stands still while {@link excluding} waits, so that a
  * throttle does not use it up. Dispose of it to stop the timer.
  */
-export class TimeLimit implements Disposable {
+export class PausableTimeLimit implements Disposable {
   readonly #controller = new AbortController();
   #remainingMs: number;
   #startedAtMs = 0;

@@ -1,10 +1,10 @@
 import { expect, jest, test } from '@jest/globals';
-import { TimeLimit } from '../../../../packages/runtime/src/plan/time-limit.ts';
+import { PausableTimeLimit } from '../../../../packages/runtime/src/plan/pausable-time-limit.ts';
 
 test('the time stands still while a throttle waits, also while several wait at once', async () => {
   jest.useFakeTimers();
   try {
-    using limit = new TimeLimit(1000);
+    using limit = new PausableTimeLimit(1000);
     const [one, other] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     jest.advanceTimersByTime(600);
     const waits = [limit.excluding(() => one.promise), limit.excluding(() => other.promise)];
